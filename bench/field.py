@@ -190,8 +190,12 @@ def judged(name: str, stream: Stream, contestant: str) -> Line:
             blamed = [each for each in found.named[hits] if each >= 0]
             known += bool(blamed) and f >= 0
             right += f in blamed[:1]
-    runs = np.split(flags, np.flatnonzero(np.diff(flags) > NEAR) + 1) if len(flags) else []
-    good = sum(any(begin - NEAR <= run[-1] and run[0] < end + NEAR for begin, end, _ in stream.odd) for run in runs)
+    near = np.zeros(len(stream.X), dtype=bool)
+    for begin, end, _ in stream.odd:
+        near[max(begin - NEAR, 0) : end + NEAR] = True
+    cuts = np.flatnonzero((np.diff(flags) > NEAR) | np.diff(near[flags])) + 1
+    runs = np.split(flags, cuts) if len(flags) else []
+    good = sum(bool(near[run[0]]) for run in runs)
     return Line(
         name, contestant, len(stream.odd), len(late), good / len(runs) if runs else None,
         right / known if known else None, float(np.median(late)) if late else None,

@@ -70,7 +70,7 @@ def bounded(document: Mapping[str, Any]) -> dict[str, Any]:
     cut: Counter[str] = Counter()
 
     def short(value: Any, place: str) -> Any:
-        if not isinstance(value, str | Mapping | Sequence):
+        if isinstance(value, exact_json.Digits) or not isinstance(value, str | Mapping | Sequence):
             return value
         most = originals.SHOWN if isinstance(value, str) else MOST
         cut[place] += max(len(value) - most, 0)

@@ -62,5 +62,7 @@ class Incident(TypedDict):
     """When it began: time of a record, in UTC."""
     time: Time
     """Time of the newest record that showed it, in UTC."""
+    left_out: NotRequired[Natural]
+    """On the topic of incidents: streams and alerts beyond the first hundred of each."""
     within: NotRequired[Text]
     """On the topic of incidents: key of the incident of which more signs have shown this one to be a part."""

@@ -150,7 +150,7 @@ def _need(rules, errors, error, apart):
 
 @inline
 def _left_of_excess(model, basins, u, v):
-    """Return the share of the dispersion that is left between clusters that are apart: each has bursts of its own."""
+    """Return the share of the dispersion that is left: less between clusters apart, which have bursts of their own."""
     return 1.0 / np.sqrt(model.dispersion[0]) if _is_apart(basins.now, u, v) else 1.0
 
 
@@ -159,13 +159,13 @@ def _weigh(model, rules, errors, basins, pair, u, v):
     """Note the clearest valley between the basins of a pair over the scales, and the depth it needs."""
     best, depth, needed = -1.0, 0.0, 1.0
     size = min(basins.size[u], basins.size[v])
+    apart, part = _is_apart(basins.now, u, v), _left_of_excess(model, basins, u, v)
     for scale in range(SCALES):
         lower = u if basins.peak[scale, u] < basins.peak[scale, v] else v
         least = basins.uneven[0, scale] * size + basins.uneven[1, scale]
-        part = _left_of_excess(model, basins, u, v)
         peak, pass_ = part / basins.peak_records[scale, lower], part / basins.pass_records[scale, pair]
         error = np.sqrt(max(least, peak) + max(least, pass_))
-        need = _need(rules, errors, error, _is_apart(basins.now, u, v))
+        need = _need(rules, errors, error, apart)
         found = _depth(basins.peak[scale, lower], basins.pass_[scale, pair])
         if found / need > best:
             best, depth, needed = found / need, found, need

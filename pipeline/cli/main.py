@@ -38,7 +38,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "watch": "Show the outputs as they come, in sentences.",
     "page": "Serve a live web page of streams, clusters and workers.",
     "mcp": "Answer an assistant's questions, read only.",
-    "alerts": "List the alerts, or send them to Alertmanager or PagerDuty.",
+    "alerts": "List what happened, publish it, or send it to Alertmanager or PagerDuty.",
     "replay": "Learn recorded data again, bit for bit.",
     "verify": "Compare the recorded outputs with a replay.",
     "evaluate": "Compare engines and settings on recorded data.",

@@ -115,7 +115,7 @@ class AlertConsumer:
         # A message of a partition that was taken away meanwhile goes to its next consumer.
         if error is None and at in self.open:
             records = records_of(at, [message])
-            if not (found := self._read(at, records)):
+            if not (found := self._read(at, records)) and records[0].value is not None:
                 _log.warning("%s[%d]@%d is no message of Resonance: left out", *records[0][:3])
             self.waiting += found
             self._next[at] = records[0].offset + 1
@@ -127,11 +127,20 @@ class AlertConsumer:
         """Note what records of a partition open and end, and return what they say."""
         found = []
         for record in records:
-            if (notice := notice_of(self._kind, record)) is not None:
-                found.append(WaitingNotice(at, record.offset, notice))
-                self.open[at].pop(notice.place, None)
-                if notice.is_open:
-                    self.open[at][notice.place] = found[-1]
+            key = (record.key or b"").decode(errors="replace")
+            if record.value is None and (was := self.open[at].get(key)):
+                # Nothing of it is known any more.
+                notice: Notice | None = was.notice._replace(is_open=False)
+            else:
+                notice = notice_of(self._kind, record)
+            if notice is None:
+                continue
+            was = self.open[at].pop(notice.place, None)
+            if was is not None and was.notice.severity != notice.severity:
+                notice = notice._replace(was=was.notice.severity)
+            found.append(WaitingNotice(at, record.offset, notice))
+            if notice.is_open:
+                self.open[at][notice.place] = found[-1]
         return found
 
     def _answered(self, error: KafkaError | None, places: Collection[Place]) -> None:

@@ -15,7 +15,7 @@ SentKind = Literal["alerts", "incidents"]
 """Topics whose messages are sent."""
 
 _ALERT: Final = ("stream", "cluster", "version", "evidence", "features", "setting", "cause", "key")
-_INCIDENT: Final = ("kind", "certainty", "streams", "known", "features", "factor", "alerts", "drifts", "key")
+_INCIDENT: Final = ("kind", "certainty", "streams", "known", "features", "factor", "drifts", "within", "key")
 
 
 class Notice(NamedTuple):
@@ -27,8 +27,6 @@ class Notice(NamedTuple):
     """What it is about: a later message about the same takes the place of this one."""
     is_open: bool
     severity: AlertSeverity
-    is_graded: bool
-    """Whether another message about the same may have another severity."""
     rule: str
     source: str
     """The stream, partition or streams."""
@@ -38,6 +36,8 @@ class Notice(NamedTuple):
     labels: Mapping[str, str]
     """What names it at an Alertmanager, beside its rule."""
     details: Mapping[str, Any]
+    was: AlertSeverity | None = None
+    """Its severity in the message before, where that was another one."""
 
 
 def notice_of(kind: SentKind, record: Record) -> Notice | None:
@@ -58,7 +58,7 @@ def _of_alert(alert: Mapping[str, Any]) -> Notice:
     source = place_of(alert)
     labels = {"partition" if alert["stream"] is None else "stream": source}
     return Notice(
-        alert["key"], place, alert["kind"] == "opened", alert["severity"], False, alert["rule"], source,
+        alert["key"], place, alert["kind"] == "opened", alert["severity"], alert["rule"], source,
         alert["text"], alert["since"], alert["time"],
         labels | ({"cluster": alert["cluster"]} if "cluster" in alert else {}),
         {name: alert[name] for name in _ALERT if name in alert},
@@ -68,9 +68,10 @@ def _of_alert(alert: Mapping[str, Any]) -> Notice:
 def _of_incident(incident: Mapping[str, Any]) -> Notice:
     if not has_shape("incident", incident):
         raise ValueError(incident)
-    streams = ", ".join(map(str, incident["streams"][:3])) + ", ..." * (len(incident["streams"]) > 3)
+    named = [stream for stream in incident["streams"] if stream is not None]
+    streams = ", ".join(named[:3]) + ", ..." * (len(named) > 3) or "a partition"
     return Notice(
-        incident["key"], incident["key"], incident["is_open"], incident["severity"], True, "incident", streams,
+        incident["key"], incident["key"], incident["is_open"], incident["severity"], "incident", streams,
         incident["text"], incident["since"], incident["time"], {"incident": incident["key"]},
         {name: incident[name] for name in _INCIDENT if name in incident},
     )  # fmt: skip

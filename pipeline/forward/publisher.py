@@ -1,11 +1,13 @@
 """Publishes the incidents: their topic has what the outputs of a deployment show, by the key of each."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
+from confluent_kafka import KafkaException
 from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import ConfigurationError, DeniedError, ResonanceError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, ResonanceError
 from resonance.pipeline.incidents.incidents import IncidentTable
 from resonance.pipeline.incidents.signs import FOLLOWED
 from resonance.pipeline.kafka.admin import ClusterAdmin
@@ -22,6 +24,9 @@ from resonance.schemas.files import has_shape
 PATIENCE: Final = 30.0
 """Seconds without progress after which a broker is given up."""
 
+MOST: Final = 100
+"""Streams, and alerts, of a message: a fleet may have thousands."""
+
 _AS_OF_THE_MOMENT: Final = ("known", "text", "since")
 """Members that outputs of other streams change a little: they are as of the last message."""
 
@@ -29,16 +34,16 @@ _AS_OF_THE_MOMENT: Final = ("known", "text", "since")
 class IncidentPublisher:
     """Reads the outputs and what is published, and writes what differs.
 
-    The topic is its only memory. It may be started anywhere, anew or twice: what an incident is follows from the
-    outputs alone. Raises `BrokerError` and `DeniedError` where the topic cannot be used.
+    The topic is its only memory, so that it may be started anew anywhere; two at once repeat each other's messages.
+    Raises `BrokerError` and `DeniedError` where the topic cannot be used.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.topic = settings.topic(INCIDENTS.name)
         self.published = 0
         """Messages that were stored."""
-        self.trouble = ""
-        """Why nothing can be read or written; empty while it can."""
+        self.trouble = "the outputs are not read yet"
+        """Why nothing can be read or written; empty once all was."""
         self._settings, self._client = settings, librdkafka(settings)
         ready(
             settings,
@@ -52,15 +57,15 @@ class IncidentPublisher:
         """Publish what has changed since the last time; what fails is tried again by the next call."""
         try:
             if self._connection is None:
-                reader = LogReader(self._client, f"{self._settings.name}-incidents", PATIENCE)
-                self._connection = reader, Outlet(producer_settings(self._client), PATIENCE, reports=True)
+                outlet = Outlet(producer_settings(self._client), PATIENCE, reports=True)
+                self._connection = LogReader(self._client, f"{self._settings.name}-incidents", PATIENCE), outlet
             reader, outlet = self._connection
             if self._read(reader):
                 self._publish(outlet)
             self.trouble = ""
         except (ConfigurationError, DeniedError):
             raise
-        except ResonanceError as error:
+        except (ResonanceError, KafkaException) as error:
             self.trouble = str(error)
             self.close()
             # What was sent may be stored.
@@ -81,9 +86,12 @@ class IncidentPublisher:
         """Take over what has come; return whether anything has."""
         own = (self.topic, 0)
         kinds = {at: kind for kind in FOLLOWED for at in partitions_there(reader, self._settings.topic(kind))}
+        if "alerts" not in kinds.values():
+            # Without it every incident would seem to be gone.
+            raise BrokerError(f"there is no topic {self._settings.topic('alerts')}, or it may not be seen")
         bounds = reader.bounds([*kinds, own])
-        if any(self._positions.get(at, 0) > end for at, (_, end) in bounds.items()):
-            # A topic was deleted and made again.
+        if any(at not in bounds or before > bounds[at][1] for at, before in self._positions.items()):
+            # A topic was deleted, or made again.
             self._begin()
         ranges = {at: (max(first, self._positions.get(at, 0)), end) for at, (first, end) in bounds.items()}
         came = False
@@ -91,33 +99,54 @@ class IncidentPublisher:
             came = True
             if at == own:
                 for record in records:
-                    self._note(record.value)
+                    self._note(record.key, record.value)
             else:
                 self._table.read(kinds[at], records)
         self._positions = {at: end for at, (_, end) in bounds.items()}
         return came
 
-    def _note(self, value: bytes | None) -> None:
-        try:
+    def _note(self, key: bytes | None, value: bytes | None) -> None:
+        with suppress(ValueError):
             incident = exact_json.loads(value or b"null")
-        except ValueError:
-            return
-        if has_shape("incident", incident):
-            self._shown[incident["key"]] = incident
+            if has_shape("incident", incident):
+                self._shown[incident["key"]] = incident
+            elif value is None:
+                self._shown.pop((key or b"").decode(), None)
 
     def _publish(self, outlet: Outlet) -> None:
+        """Send what differs: an incident keeps the key of its sign that was published first."""
         found = {each["key"]: each for each in self._table.incidents()}
-        changed = [each for key, each in found.items() if _lasting(each) != _lasting(self._shown.get(key, {}))]
-        for key, each in self._shown.items():
-            # More signs have shown that it is a part of another one.
-            if key not in found and "within" not in each and (signs := self._table.signs(key)):
-                changed.append({**each, "is_open": False, "within": signs[0].key})
-        messages = [Message(each["key"].encode(), exact_json.dumps(each), []) for each in reversed(changed)]
-        if messages:
-            outlet.send(Batch(self.topic, 0, messages))
-            outlet.flush()
-            self._shown |= {each["key"]: each for each in changed}
-            self.published += len(messages)
+        heads, claimed, changed = self._table.heads(), dict[str, str](), list[tuple[str, Incident | None]]()
+        # A key that was joined to another one only claims what that one has no part in any more.
+        for key, shown in sorted(self._shown.items(), key=lambda each: "within" in each[1]):
+            head = heads.get(key)
+            if head is None:
+                # No output of it is left.
+                changed.append((key, {**shown, "is_open": False} if shown["is_open"] else None))
+            elif claimed.setdefault(head, key) != key and shown.get("within") != claimed[head]:
+                changed.append((key, {**shown, "is_open": False, "within": claimed[head]}))
+        for head, each in found.items():
+            key = claimed.get(head, head)
+            one = _bounded({**each, "key": key})
+            if _lasting(one) != _lasting(self._shown.get(key, {})):
+                changed.append((key, one))
+        if not changed:
+            return
+        written = [(key, None if one is None else exact_json.dumps(one)) for key, one in changed]
+        outlet.send(Batch(self.topic, 0, [Message(key.encode(), value, []) for key, value in written]))
+        outlet.flush()
+        for key, value in written:
+            self._note(key.encode(), value)
+        self.published += len(written)
+
+
+def _bounded(incident: Incident) -> Incident:
+    """Return an incident with as many streams and alerts as a message has room for."""
+    streams, alerts = incident["streams"], incident["alerts"]
+    more = max(len(streams) - MOST, 0) + max(len(alerts) - MOST, 0)
+    if not more:
+        return incident
+    return {**incident, "streams": streams[:MOST], "alerts": alerts[:MOST], "left_out": more}
 
 
 def _lasting(incident: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,14 +4,13 @@ import hashlib
 import re
 import time
 from collections.abc import Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from resonance.pipeline.config.messages import variable
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.forward.notices import Notice
 from resonance.pipeline.timestamps import canonical, epoch_ms
-from resonance.schemas import AlertSeverity
 
 OPEN_MS: Final = 86_400_000
 """How long an Alertmanager keeps an open alert that it no longer hears of; its own default, five minutes, would resolve
@@ -47,10 +46,9 @@ class Receiver:
         found = []
         for notice in notices:
             found.append(self._alert(notice, now))
-            if notice.is_graded:
-                # Its severity is one of its labels: with another one it is another alert there, which ends.
-                others = (each for each in get_args(AlertSeverity) if each != notice.severity)
-                found += [self._alert(notice._replace(severity=each, is_open=False), now) for each in others]
+            if notice.was is not None:
+                # Its severity is one of its labels: with another one it was another alert there.
+                found.append(self._alert(notice._replace(severity=notice.was, is_open=False), now))
         return found
 
     def without_secrets(self, text: str) -> str:

@@ -57,6 +57,8 @@ async def forward(
             running += [asyncio.create_task(_send(*sender, group, stopped))] if sender else []
             await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             stopped.set()
+            # One that fails must not cut short the other, whose thread may be at work.
+            await asyncio.wait(running)
             await asyncio.gather(*running)
         finally:
             await page.cleanup()
@@ -80,8 +82,8 @@ async def _publish(publisher: IncidentPublisher, stopped: asyncio.Event) -> None
         while not stopped.is_set():
             trouble = publisher.trouble
             await asyncio.to_thread(publisher.run)
-            if publisher.trouble and not trouble:
-                _log.warning("no incidents are published, and it is tried again: %s", publisher.trouble)
+            if publisher.trouble != trouble:
+                _log.info("incidents: %s", publisher.trouble or "all outputs are read")
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopped.wait(), PUBLISH_SECONDS)
     finally:

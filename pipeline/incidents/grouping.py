@@ -41,9 +41,9 @@ class Episode:
     place: str
     pace: float
     signs: list[Sign] = field(default_factory=list)
-    latest: float = 0.0
+    latest: float = -inf
     """Time of its last sign."""
-    settled: float = 0.0
+    settled: float = -inf
     """When its last drift had settled, if that was later."""
     _known: float = inf
     _about: float = -inf

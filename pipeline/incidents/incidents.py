@@ -19,8 +19,11 @@ MANY: Final = 3
 BROKEN: Final = 0.5
 """Share of a stream's records that are unlike all before where it broke; fewer are a new kind beside the usual ones."""
 
-UNIT: Final = 5.0
-"""How many times what it was a feature has to be, or what part of it, to be in another unit."""
+UNITS: Final = (10.0, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
+"""How many times what it was a feature is in another unit, or what part of it, give or take `NEAR`."""
+
+NEAR: Final = 0.1
+"""Part by which a mean of some records is off."""
 
 FROM_ZERO: Final = 2.0
 """Spreads that a feature has to be away from 0, so that it has a unit."""
@@ -68,6 +71,10 @@ class IncidentTable:
         centres = self._signs.centres()
         found = [_incident(group, known, centres) for group in self._groups]
         return sorted(found, key=lambda each: (each["since"], each["key"]), reverse=True)
+
+    def heads(self) -> dict[str, str]:
+        """Return for each alert and drift the key of its incident; as of `incidents`."""
+        return {sign.key: signs[0].key for signs in map(_ordered, self._groups) for sign in signs}
 
     def signs(self, key: str) -> list[Sign]:
         """Return the alerts and drifts, the earliest first, of the incident that has this one; as of `incidents`."""
@@ -180,7 +187,9 @@ def _kind(
         factor = median(move.after for move in own) / first["usual"]
         # Around 0 a mean says nothing of the unit.
         says = all(abs(move.before * move.shift) >= FROM_ZERO * abs(move.after - move.before) for move in own)
-        if says and max(factor, 1 / factor if factor else 0.0) >= UNIT and len(group[0].centres) < MANY:
+        times = max(factor, 1 / factor if factor else 0.0)
+        is_unit = any(abs(times - each) <= NEAR * each for each in UNITS)
+        if says and is_unit and len(group[0].centres) < MANY:
             return "unit", factor
     if len(group) == 1 and known >= MANY and max(sign.unlike for sign in signs) >= BROKEN:
         return "broke", None
@@ -207,7 +216,7 @@ def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
     at = f" {incident['since'][:19].replace('T', ' ')}" if incident["since"] >= "1971" else ""
     since = at and f" since{at}"
     is_broken = incident["kind"] == "broke"
-    with_usual = incident["kind"] in ("broke", "drifted")
+    with_usual = incident["kind"] in ("broke", "drifted") or len(incident["features"]) == 1
     values = ", ".join(_value(each, with_usual) for each in incident["features"][: 1 if is_broken else SHOWN])
     behind = f", {values}" if values else ""
     if incident["kind"] == "unit":

@@ -127,11 +127,16 @@ class SignTable:
         # Offsets and seconds of the first and the last output of each log, and the streams in it.
         self._spans: dict[tuple[str, int], tuple[tuple[int, float], tuple[int, float]]] = {}
         self._streams: dict[str, tuple[str, int]] = {}
+        # The largest index of a record in a message of each log, and when drift of each stream was cleared last.
+        self._many: dict[tuple[str, int], int] = {}
+        self._drift_ended: dict[str | None, float] = {}
 
     def apply(self, kind: str, payload: Mapping[str, Any]) -> None:
         """Take over an output; one of another kind, or of a later release, changes nothing."""
         try:
             source, time, stream = payload["cause"]["source"], seconds(payload["time"]), payload["stream"]
+            if not isinstance(stream, str | None):
+                return
             log, at = (source["topic"], source["partition"]), (time, source["offset"])
             place = source["offset"], time
             if kind == "alerts":
@@ -143,10 +148,13 @@ class SignTable:
                     begun = {each["id"]: each for each in payload["after"]}[payload["cluster"]]
                     # Most records of what splits off are older than the split.
                     size = begun["size"] if payload["kind"] == "emerged" else 0.0
-                    own = {"size": size, "centre": dict(begun["centre"]), "time": payload["time"]}
+                    centre = {name: float(value) for name, value in begun["centre"].items()}
+                    own = {"size": size, "centre": centre, "time": payload["time"]}
                     _put(self._begun, payload["cluster"], at, own)
             else:
                 return
+            # Of many records in a message none says how many there are; the largest index is near it.
+            self._many[log] = max(self._many.get(log, 0), source.get("index", 0))
             if "reason" not in payload:
                 first, last = self._spans.get(log, (place, place))
                 self._spans[log] = min(first, place), max(last, place)
@@ -156,9 +164,11 @@ class SignTable:
             return
 
     def _alert(self, payload: Mapping[str, Any], at: Place) -> None:
-        if payload["rule"] != "drift_open":  # The drift itself says more.
+        if payload["rule"] != "drift_open":  # The drift itself says more, but not that its model is gone.
             table = self._alerts if payload["kind"] == "opened" else self._cleared
             _put(table, payload["key"], at, payload)
+        elif payload["kind"] == "cleared":
+            self._drift_ended[payload["stream"]] = max(self._drift_ended.get(payload["stream"], -inf), at[0])
 
     def _drift(self, payload: Mapping[str, Any], at: Place) -> None:
         stream, version, seq = payload["stream"], payload["version"], payload["seq"]
@@ -181,7 +191,8 @@ class SignTable:
         for stream, log in self._streams.items():
             (first, began), (last, ended) = self._spans.get(log, ((0, 0.0), (0, 0.0)))
             # The last record may be of an earlier time.
-            result[stream] = shared[log] * max(0.0, ended - began) / max(1, last - first)
+            records = (last - first) * (self._many[log] + 1) if log in self._many else 1
+            result[stream] = shared[log] * max(0.0, ended - began) / max(1, records)
         return result
 
     def centres(self) -> dict[str, list[Mapping[str, float]]]:
@@ -221,11 +232,12 @@ class SignTable:
             onset, centre = seconds(begun["time"]) - pace * begun["size"], begun["centre"]
         place = place_of(alert)
         cleared = self._cleared.get(alert["key"])
-        is_open = cleared is None or cleared[0] < self._alerts[alert["key"]][0]
+        # Times of records may go back.
+        is_open = cleared is None or cleared[1]["seq"] < alert["seq"]
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, min(onset, time), since,
             alert["text"], centre=centre, is_open=is_open, unlike=share,
-            values={name: Value(*own) for name, *own in map(_NAMED, alert.get("features", ()))},
+            values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 
     def _of_drift(self, key: tuple[str, int, int], drift: Mapping[str, Any]) -> Sign:
@@ -238,7 +250,8 @@ class SignTable:
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
             moves=_moves(("moved",), ended, drift), varies=_moves(("widened", "narrowed"), ended, drift),
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
-            is_whole=drift.get("scope") == "stream", is_open=ended is None,
+            is_whole=drift.get("scope") == "stream",
+            is_open=ended is None and self._drift_ended.get(stream, -inf) < time,
             until=inf if ended is None else seconds(ended["time"]),
         )  # fmt: skip
 
@@ -248,7 +261,7 @@ def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[s
     found: dict[str, Move] = {}
     for feature in _features(events):
         if feature["change"] in changes and feature["feature"] not in found:
-            found[feature["feature"]] = Move(*_MOVED(feature))
+            found[feature["feature"]] = Move(*map(float, _MOVED(feature)))
     return found
 
 

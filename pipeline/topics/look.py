@@ -25,6 +25,9 @@ from resonance.pipeline.task.decode.unpacking import Unpacker
 MESSAGES: Final = 2_000
 """Newest messages that are looked at."""
 
+BYTES: Final = 64_000_000
+"""Bytes of them, about."""
+
 RECORDS: Final = 20_000
 """Records in them that are looked at, about."""
 
@@ -56,9 +59,15 @@ class Look(NamedTuple):
 
 def newest(reader: LogReader, partitions: Sequence[TopicPartition]) -> list[Record]:
     """Return the newest messages of a topic, the same number of each partition where they have so many."""
-    own = -(-MESSAGES // len(partitions))
+    own, left, found = -(-MESSAGES // len(partitions)), BYTES, list[Record]()
     ranges = {at: (max(first, end - own), end) for at, (first, end) in reader.bounds(partitions).items()}
-    return [record for _, records in reader.read(ranges) for record in records]
+    for _, records in reader.read(ranges):
+        for record in records:
+            found.append(record)
+            left -= len(record.value or b"")
+        if left < 0:
+            break
+    return found
 
 
 def look(messages: Sequence[Record]) -> Look:

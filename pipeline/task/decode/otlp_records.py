@@ -128,7 +128,7 @@ def _spans(request: Any, values: Any, repeats: _Repeats, *, is_json: bool) -> It
     failed = values.Status.STATUS_CODE_ERROR
     for each in request.resource_spans:
         resource = _resource(each.resource)
-        repeats.take(each.resource.ByteSize() * sum(len(scope.spans) for scope in each.scope_spans))
+        repeats.take(_size(resource) * sum(len(scope.spans) for scope in each.scope_spans))
         for scope in each.scope_spans:
             for span in scope.spans:
                 kind, code = span.kind, span.status.code
@@ -149,7 +149,7 @@ def _spans(request: Any, values: Any, repeats: _Repeats, *, is_json: bool) -> It
 def _logs(request: Any, values: Any, repeats: _Repeats, *, is_json: bool) -> Iterator[Members]:
     for each in request.resource_logs:
         resource = _resource(each.resource)
-        repeats.take(each.resource.ByteSize() * sum(len(scope.log_records) for scope in each.scope_logs))
+        repeats.take(_size(resource) * sum(len(scope.log_records) for scope in each.scope_logs))
         for scope in each.scope_logs:
             for log in scope.log_records:
                 record = {**resource, "severity": log.severity_number, **_ids(log, is_json=is_json)}
@@ -191,9 +191,9 @@ def _metrics(request: Any, values: Any, repeats: _Repeats, *, is_json: bool) -> 
             is_delta = getattr(data, "aggregation_temporality", None) == values.AGGREGATION_TEMPORALITY_DELTA
             is_rate = is_delta and getattr(data, "is_monotonic", True)
             own[named][1].extend(_point(metric.name, point, is_rate=is_rate) for point in found)
-    for named, (resource, points) in own.items():
+    for resource, points in own.values():
         for collection in _collections(points):
-            repeats.take(len(named))
+            repeats.take(_size(resource))
             yield resource | collection
 
 
@@ -226,20 +226,24 @@ def _distribution(point: Any) -> Members:
 
 
 def _collections(points: Iterable[_Point]) -> Iterator[Members]:
-    """Yield a record for the points of each collection, which has each series once."""
+    """Yield a record for the points of each collection, which has each series once, as its first scope has it."""
     found: Members = {}
-    last = 0
+    first = 0
     for time, name, numbers in sorted(points, key=itemgetter(0)):
-        if found and (time - last >= COLLECTION or name in found["metrics"]):
-            yield found
+        if found and (time - first >= COLLECTION or (name in found["metrics"] and time > found["metrics"][name][0])):
+            yield _collection(found)
             found = {}
         if not found:
-            found = {"metrics": {}}
+            first, found = time, {"metrics": {}}
         if time:
-            last, found["time"] = time, time // 1_000_000
-        found["metrics"][name] = numbers
+            found["time"] = time // 1_000_000
+        found["metrics"].setdefault(name, (time, numbers))
     if found:
-        yield found
+        yield _collection(found)
+
+
+def _collection(found: Members) -> Members:
+    return found | {"metrics": {name: numbers for name, (_, numbers) in found["metrics"].items()}}
 
 
 def _series(name: str, attributes: Iterable[Any]) -> str:
@@ -250,6 +254,10 @@ def _series(name: str, attributes: Iterable[Any]) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _size(members: Members) -> int:
+    return len(orjson.dumps(members))
 
 
 def _resource(resource: Any) -> Members:

@@ -1,6 +1,7 @@
 """The topic of incidents has what the outputs show, however often and by how many it is written."""
 
 import json
+from operator import itemgetter
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -45,9 +46,9 @@ def published(bus):
     consumer, found = Consumer({**bus.client_settings(), "group.id": "test", "enable.partition.eof": True}), []
     consumer.assign([TopicPartition("shop.incidents", 0, 0)])
     while (message := consumer.poll(10.0)) is not None and message.error() is None:
-        found.append((message.key().decode(), json.loads(message.value())))
+        found.append((message.key().decode(), json.loads(message.value() or b"null")))
     consumer.close()
-    for key, incident in found:
+    for key, incident in filter(itemgetter(1), found):
         Draft202012Validator(load_schema("incident")).validate(incident)
         assert key == incident["key"]
     return found
@@ -61,8 +62,10 @@ def test_what_changes_is_published_once_and_the_newest_of_each_key_is_what_the_o
         for kind, payload in part:
             table.apply(kind, payload)
         one.run()
-        newest = {key: each for key, each in dict(published(bus)).items() if "within" not in each}
-        assert newest == {each["key"]: each for each in table.incidents()}
+        newest = [each for each in dict(published(bus)).values() if "within" not in each]
+        assert {each["key"] for each in newest} <= {key for each in table.incidents() for key in each["alerts"]}
+        found = sorted(each["text"] for each in table.incidents())
+        assert sorted(each["text"] for each in newest) == found
     count = len(published(bus))
     assert one.published == count
     # Another one, with no memory but the topic; a new stream that has no part in them changes nothing either.
@@ -79,20 +82,48 @@ def test_what_changes_is_published_once_and_the_newest_of_each_key_is_what_the_o
         each.close()
 
 
-def test_an_incident_that_turns_out_to_be_a_part_of_another_one_says_so(bus):
+def test_an_incident_keeps_its_key_where_an_earlier_sign_comes_later_and_others_join_it(bus):
     one = publisher(bus)
-    write(bus, *quiet(range(4)), alert("p0:d2", 310, "silent", seconds=300.0))
+    write(bus, *quiet(range(6)), alert("p0:d2", 310, "silent", seconds=300.0))
     one.run()
-    # Of the same kind and time, and seen first.
     write(bus, alert("p1:d3", 309, "silent", seconds=240.0))
     one.run()
-    later, first = "alert/silent/p0:d2/1/0", "alert/silent/p1:d3/1/0"
-    newest = dict(published(bus))
-    assert (newest[later]["is_open"], newest[later]["within"]) == (False, first)
-    assert (newest[first]["is_open"], newest[first]["streams"]) == (True, ["p0:d2", "p1:d3"])
+    first = "alert/silent/p0:d2/1/0"
+    (key, grown) = published(bus)[-1]
+    assert (key, grown["is_open"], grown["streams"]) == (first, True, ["p0:d2", "p1:d3"])
+    # One that seems to be another, and is joined by what comes between them.
+    write(bus, alert("p0:d4", 480, "silent", seconds=300.0))
     one.run()
-    assert len(published(bus)) == 3
+    other = "alert/silent/p0:d4/1/0"
+    newest = dict(published(bus))
+    assert newest.keys() == {first, other}
+    one._table.heads = lambda: dict.fromkeys((first, other, "alert/silent/p1:d3/1/0"), "alert/silent/p1:d3/1/0")
+    one._table.incidents = lambda: [{**grown, "key": "alert/silent/p1:d3/1/0", "signs": 3}]
+    one._publish(one._connection[1])
+    newest = dict(published(bus))
+    assert (newest[other]["is_open"], newest[other]["within"]) == (False, first)
+    assert (newest[first]["is_open"], newest[first]["signs"]) == (True, 3)
+    count = len(published(bus))
+    one._publish(one._connection[1])
+    assert len(published(bus)) == count
+    # What outputs no longer have ends, and then leaves the topic.
+    one._table.heads, one._table.incidents = dict, list
+    one._publish(one._connection[1])
+    assert not dict(published(bus))[first]["is_open"]
+    one._publish(one._connection[1])
     one.close()
+    assert dict(published(bus)) == dict.fromkeys((first, other))
+
+
+def test_a_message_has_room_for_an_incident_of_any_fleet(bus, monkeypatch):
+    monkeypatch.setattr(publishing, "MOST", 2)
+    one = publisher(bus)
+    write(bus, *quiet(range(4)), *(alert(f"p{n % 2}:d{n}", 300 + n, "silent", seconds=300.0) for n in range(4)))
+    one.run()
+    one.close()
+    ((_, found),) = published(bus)
+    assert (len(found["streams"]), len(found["alerts"]), found["left_out"]) == (2, 2, 4)
+    assert found["text"].startswith("all 4 streams")
 
 
 def test_what_fails_is_tried_again_from_the_topic(bus, monkeypatch):

@@ -109,18 +109,18 @@ def test_an_incident_fits_both_apis_and_keeps_its_identity_while_it_grows():
     Draft202012Validator(load_schema("incident")).validate(INCIDENT)
     grown = {**INCIDENT, "severity": "critical", "streams": ["p0:m07", "p1:m08", "p0:m09", "p0:m10"], "signs": 6}
     ended = {**grown, "is_open": False, "within": "shop/unlike/p1:m01/1/0"}
-    lists, events = [], []
+    lists, events, was = [], [], None
     for each in (INCIDENT, grown, ended):
         found = notice_of("incidents", record(each))
-        lists.append(alertmanager.body([found]))
+        lists.append(alertmanager.body([found._replace(was=was)]))
+        was = "warning" if each is INCIDENT else None
         Draft202012Validator(ALERTMANAGER).validate(lists[-1])
         events.append(pagerduty.body([found]))
         Draft202012Validator(PAGERDUTY).validate(events[-1])
     ahead = later(canonical(int(time.time() * 1000)), 60)
-    open_ = [[each["labels"]["severity"] for each in sent if each["endsAt"] > ahead] for sent in lists]
+    states = [[(each["labels"]["severity"], each["endsAt"] > ahead) for each in sent] for sent in lists]
     # With another severity it is another alert there, and the one of before has ended.
-    assert open_ == [["warning"], ["critical"], []]
-    assert all(len({each["labels"]["severity"] for each in sent}) == 3 for sent in lists)
+    assert states == [[("warning", True)], [("critical", True), ("warning", False)], [("critical", False)]]
     assert {each["labels"]["incident"] for sent in lists for each in sent} == {INCIDENT["key"]}
     assert [(each["event_action"], each["dedup_key"]) for each in events] == [
         (action, INCIDENT["key"]) for action in ("trigger", "trigger", "resolve")

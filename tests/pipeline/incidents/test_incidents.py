@@ -20,7 +20,8 @@ def output(topic, stream, minute, **members):
 def alert(stream, minute, rule="unlike", kind="opened", severity="critical", **evidence):
     """An alert, whose text is its rule."""
     made = output("alerts", stream, minute, kind=kind, rule=rule, severity=severity, text=rule)
-    made[1].update(key=f"alert/{rule}/{stream}/1/0", since=made[1]["time"], evidence=evidence or {"records": 5.0})
+    made[1].update(key=f"alert/{rule}/{stream}/1/0", since=made[1]["time"], seq=minute)
+    made[1]["evidence"] = evidence or {"records": 5.0}
     return made
 
 
@@ -167,6 +168,40 @@ def test_a_stream_that_begins_with_what_most_others_do_has_not_broken():
 def test_an_incident_is_over_with_its_alerts():
     (found,) = incidents(alert("p1:d1", 300), alert("p1:d1", 330, kind="cleared"))
     assert not found["is_open"]
+
+
+def test_a_later_message_counts_where_times_go_back():
+    cleared = alert("p1:d1", 290, kind="cleared")
+    cleared[1]["seq"] = 301
+    (found,) = incidents(cleared, alert("p1:d1", 300))
+    assert not found["is_open"]
+
+
+def test_a_drift_whose_model_is_gone_is_over_with_its_alert():
+    started = drift("p1:d1", 300, load=(2.0, 5.0))
+    assert incidents(started)[0]["is_open"]
+    gone = alert("p1:d1", 400, rule="drift_open", kind="cleared", severity="warning")
+    (found,) = incidents(gone, started)
+    assert not found["is_open"]
+
+
+def test_records_of_one_message_are_counted_by_their_indexes():
+    def in_messages(made):
+        """The same output where each message has a hundred records: its offset counts messages."""
+        source = made[1]["cause"]["source"]
+        source.update(offset=source["offset"] // 100, index=99)
+        return made
+
+    alone = alert("p1:d1", 300, records=50.0)
+    table = IncidentTable()
+    quiet = {"kind": "vanished", "cluster": None, "after": [], "before": []}
+    for kind, payload in map(
+        in_messages, [output("cluster_events", "p1:d1", m, **quiet) for m in (0, 1_400)] + [alone]
+    ):
+        table.apply(kind, payload)
+    (found,) = table.incidents()
+    # Fifty records, two a minute, not fifty messages.
+    assert found["since"].startswith("2026-05-06T04:35")
 
 
 def test_an_alert_that_opens_again_under_its_key_is_open_in_whichever_order_it_is_read():
