@@ -174,6 +174,9 @@ def server(follower: Follower, load: Callable[[], Settings]) -> "MCPServer":
         held = read_outputs(
             follower, lambda view: answers.cluster(view, cluster) | {"examples": view.examples(cluster)}
         )
+        if not held["examples"]:
+            # Its last event may be of a time before it had any.
+            return {"records": [], "note": f"read them from the model: resonance inspect {cluster} --records"}
         client = clients.librdkafka(settings := load())
         with reading, log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
             records = originals.originals(reader, held["examples"], settings)
