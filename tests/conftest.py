@@ -8,11 +8,14 @@ import pytest
 from resonance.pipeline.task import expiry
 
 from tests import LONG
-from tests.brokers import NoBrokerError, required, running_broker
+from tests.brokers import NoBrokerError, jvm, required, running_broker
 from tests.brokers.proxy import proxied_broker
 from tests.brokers.secured import Secured
 from tests.brokers.secured import running as running_secured
 from tests.brokers.sharing import shared
+
+
+jvm.options += jvm.QUICK
 
 
 @pytest.fixture
