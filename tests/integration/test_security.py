@@ -146,25 +146,15 @@ def test_a_worker_with_the_listed_rights_answers_exactly_once_and_can_be_reset(s
     assert f"--allow-principal {deployment.principal} --topic {deployment.input} --operation Read" in line
 
 
-def test_a_plain_login_and_a_right_that_is_taken_away_at_least_once(secured):
-    deployment = Deployment(secured, "plain", **{"delivery.mode": "at_least_once"})
+@pytest.mark.parametrize(("how", "mode"), [("plain", "at_least_once"), ("certificate", "exactly_once")])
+def test_a_right_that_is_taken_away_ends_the_worker_that_logged_in_by_a_password_or_a_certificate(secured, how, mode):
+    deployment = Deployment(secured, how, **{"delivery.mode": mode})
     deployment.produce_records(20)
     with deployment.worker() as worker:
         worker.wait_for(lambda health: health.get("records") == 20)
         secured.forbid(deployment.principal, "topic", f"{deployment.name}.assignments", "WRITE")
         deployment.produce_records(20, first=20)
         assert f"no right to Write topic {deployment.name}.assignments" in worker.last_line(69)
-
-
-def test_a_client_certificate_and_a_right_that_is_taken_away_exactly_once(secured):
-    deployment = Deployment(secured, "certificate")
-    deployment.produce_records(20)
-    with deployment.worker() as worker:
-        worker.wait_for(lambda health: health.get("records") == 20)
-        secured.forbid(deployment.principal, "topic", f"{deployment.name}.assignments", "WRITE")
-        deployment.produce_records(20, first=20)
-        line = worker.last_line(69)
-    assert f"no right to Write topic {deployment.name}.assignments" in line
 
 
 def test_a_log_in_with_tokens_and_a_client_that_the_provider_no_longer_knows(secured):

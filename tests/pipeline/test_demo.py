@@ -20,6 +20,8 @@ from resonance.pipeline.records import Message
 from resonance.pipeline.timestamps import epoch_ms
 from rich.console import Console
 
+pytestmark = pytest.mark.slow
+
 
 def cluster(name, **centre):
     return {"id": name, "size": 30, "centre": centre, "spread": dict.fromkeys(centre, 1.0), "nodes": 2}

@@ -80,7 +80,7 @@ def take(reader, count):
 
 
 def test_what_no_worker_wrote_is_left_out_and_counted(monkeypatch, caplog):
-    monkeypatch.setattr(subscriber, "END_SECONDS", 3.0)
+    monkeypatch.setattr(subscriber, "END_SECONDS", 1.0)
     kinds = ["assignments", "cluster-events", "dead-letters"]
     with EmbeddedBroker([f"shop.{kind}" for kind in (*kinds, "clusters", "names")]) as broker:
         broker.append("shop.clusters", 0, None, None)

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from contextlib import asynccontextmanager
+from itertools import product
 
 import orjson
 import pytest
@@ -11,7 +12,7 @@ from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.page.run import serve
 
 from tests.brokers.jvm import free_port
-from tests.browser import CHROMIUM, tab
+from tests.browser import CHROMIUM, chromium, tab
 from tests.pipeline.page import outputs
 from tests.pipeline.page.test_follower import TOPICS
 
@@ -56,6 +57,8 @@ class Server:
 
 
 class Shop:
+    chromium: int
+
     def __init__(self, broker):
         self.broker = broker
         self.server = Server(broker.bootstrap)
@@ -68,6 +71,12 @@ class Shop:
     def cluster(self, *what, **more):
         key, value = outputs.cluster(*what, **more)
         self.emit("clusters", orjson.loads(value), key)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_chromium():
+    with chromium() as Shop.chromium:
+        yield
 
 
 @asynccontextmanager
@@ -88,7 +97,7 @@ async def shop():
         made.emit("alerts", outputs.alert("opened", "p0", second=21))
         made.server.start()
         try:
-            async with tab() as browser:
+            async with tab(Shop.chromium) as browser:
                 await browser.look()
                 await browser.open(f"{made.address}/operations")
                 await browser.wait("document.getElementById('live').textContent === 'live'")
@@ -252,20 +261,13 @@ def test_of_two_answers_the_one_to_the_later_request_counts():
     asyncio.run(go())
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_page_fits_a_phone(dark):
+def test_every_page_fits_a_phone_light_and_dark():
+    pages = ("/", "/stream?name=p0", "/cluster?id=p0/1/0", "/incident?key=p0/1/drift/0", "/events", "/operations")
+
     async def go():
         async with shop() as (made, browser):
-            await browser.look(400, 800, dark)
-            pages = (
-                "/",
-                "/stream?name=p0",
-                "/cluster?id=p0/1/0",
-                "/incident?key=p0/1/drift/0",
-                "/events",
-                "/operations",
-            )
-            for path in pages:
+            for path, dark in product(pages, (False, True)):
+                await browser.look(400, 800, dark)
                 await browser.open(made.address + path)
                 await browser.wait("document.querySelector('#main h1') && document.querySelector('#live').className")
                 assert await browser.value("document.documentElement.scrollWidth") <= 400, path

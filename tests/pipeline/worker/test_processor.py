@@ -550,22 +550,15 @@ def test_a_commit_that_is_refused_because_partitions_are_lost_ends_the_worker(be
     assert b.diary.lines[-1] == ("abort",)
 
 
-def test_a_clean_stop_snapshots_everything(bench):
+@pytest.mark.parametrize(("seconds", "said"), [(60.0, b" all"), (0.0, b"")])
+def test_a_clean_stop_snapshots_everything_for_a_limited_time(bench, monkeypatch, seconds, said):
+    monkeypatch.setattr(commits, "CLOSE_SECONDS", seconds)
     b = bench()
     b.processor.submit(chunk(P0, 0, 1))
     b.wait(lambda: b.lines("commit"))
     b.close(everything=True)
-    first, second = [("settle",), ("snapshots", 0, [b"1 of 1 all"])], [("settle",), ("snapshots", 1, [b"0 of 0 all"])]
-    assert b.diary.lines[3:] == [*first, *second, ("commit", {0: 1, 1: 0})]
-
-
-def test_a_clean_stop_writes_snapshots_for_a_limited_time(bench, monkeypatch):
-    monkeypatch.setattr(commits, "CLOSE_SECONDS", 0.0)
-    b = bench()
-    b.processor.submit(chunk(P0, 0, 1))
-    b.wait(lambda: b.lines("commit"))
-    b.close(everything=True)
-    assert [line[2] for line in b.diary.lines if line[0] == "snapshots"] == [[b"1 of 1"], [b"0 of 0"]]
+    snapshots = [("settle",), ("snapshots", 0, [b"1 of 1" + said]), ("settle",), ("snapshots", 1, [b"0 of 0" + said])]
+    assert b.diary.lines[3:] == [*snapshots, ("commit", {0: 1, 1: 0})]
 
 
 def test_a_new_group_commits_where_it_begins(bench):
@@ -595,11 +588,8 @@ def test_a_failed_commit_ends_everything_at_once(bench):
 
 
 def test_a_failure_is_reported_even_where_nothing_can_be_aborted(bench):
-    def abort():
-        raise OSError("no")
-
     b = bench()
-    b.diary.failure, b.diary.abort = DeliveryError("no"), abort
+    b.diary.failure, b.diary.abort = DeliveryError("no"), lambda: 1 / 0
     b.processor.submit(chunk(P0, 0, 1))
     assert b.failures.get(timeout=5) is b.diary.failure
 

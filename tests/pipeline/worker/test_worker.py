@@ -121,23 +121,28 @@ def test_kernels_that_cannot_be_compiled_end_the_start(monkeypatch):
         process.Worker(streams.settings(stream="partition"))._check()
 
 
+def done():
+    """What the processor answers once it has done something."""
+    answer = Future()
+    answer.set_result(None)
+    return answer
+
+
 def test_a_worker_that_stops_leaves_its_group_as_soon_as_everything_is_committed():
-    done = []
+    order = []
 
     async def leave_group():
-        done.append("left")
+        order.append("left")
 
     async def stop():
-        closed = Future()
-        closed.set_result(None)
         worker = process.Worker(SETTINGS)
         worker._app = SimpleNamespace(_consumer=SimpleNamespace(leave_group=leave_group), consumer=SimpleNamespace())
-        worker._app.consumer.stop_flow = lambda: done.append("no more records")
-        worker._processor = SimpleNamespace(close=lambda **_: done.append("committed") or closed)
+        worker._app.consumer.stop_flow = lambda: order.append("no more records")
+        worker._processor = SimpleNamespace(close=lambda **_: order.append("committed") or done())
         await worker.before_stop()
 
     asyncio.run(stop())
-    assert done == ["no more records", "committed", "left"]
+    assert order == ["no more records", "committed", "left"]
 
 
 def test_topics_that_do_not_fit_yet_are_looked_at_again(monkeypatch, caplog):
@@ -244,17 +249,13 @@ def test_a_last_commit_that_fails_is_the_workers_failure(stopped):
 
 
 def test_a_stop_that_only_faust_delays_is_none(stopped):
-    closing = Future()
-    closing.set_result(None)
-    assert stopped(closing, faust_seconds=10) is None
+    assert stopped(done(), faust_seconds=10) is None
 
 
 def test_the_good_bye_to_the_group_is_short_once_everything_is_committed(stopped, monkeypatch):
     monkeypatch.setattr(shutdown, "STOP_SECONDS", 1000)
     monkeypatch.setattr(shutdown, "GOODBYE_SECONDS", 0.05)
-    closing = Future()
-    closing.set_result(None)
-    assert stopped(closing, faust_seconds=900) is None
+    assert stopped(done(), faust_seconds=900) is None
 
 
 async def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
@@ -264,8 +265,7 @@ async def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
     monkeypatch.setattr(process, "restore_partitions", restore_partitions)
     worker = process.Worker(SETTINGS)
     loop = asyncio.get_running_loop()
-    closed = Future()
-    closed.set_result(None)
+    closed = done()
     worker._processor = SimpleNamespace(close=lambda **_: closed, partitions={})
     worker._source = None
 
@@ -281,8 +281,7 @@ async def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
 @pytest.mark.parametrize("lost", [False, True])
 async def test_models_are_kept_of_partitions_that_were_closed_and_not_of_lost_ones(lost):
     worker, closes = process.Worker(SETTINGS), []
-    closed = Future()
-    closed.set_result(None)
+    closed = done()
     held = {TP("in", 0): object()}
     worker._processor = SimpleNamespace(close=lambda **how: closes.append(how) or closed, partitions=held)
     await worker._before_revoke(lost)
@@ -380,9 +379,7 @@ def test_paused_partitions_go_on_by_name_or_number(partition, expected):
 
     def resume(chosen):
         wanted.extend(chosen)
-        done = Future()
-        done.set_result(None)
-        return done
+        return done()
 
     paused = {TP("b", 1), TP("a", 1), TP("a", 0)}
     processor = SimpleNamespace(pauses=SimpleNamespace(paused=paused), resume=resume)
