@@ -8,7 +8,7 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import Outputs, StreamSnapshot
 from resonance.pipeline.task.stream_task import FORMAT
 
-from tests.pipeline.streams import TOPIC, Held, payloads, points, records, restored, run, settings, states, task
+from tests.pipeline.streams import TOPIC, Held, payloads, points, records, restored, run, settings, states, stored, task
 from tests.pipeline.task.test_partition_task import ENGINES, KEYS, array_records, array_settings, changed
 
 
@@ -78,9 +78,8 @@ def test_a_clean_stop_while_the_dimension_is_being_decided_leaves_nothing_to_rea
     for stop in range(1, 40):
         worker = task(array_settings(**given))
         outputs = run(worker, log[:stop])
-        snapshots = [worker.models.snapshot(stream) for stream in worker.models.pending(everything=True)]
+        fresh = restored(array_settings(**given, limits__record_bytes=5_000), *stored(worker))
         assert worker.models.recovery_offset is None
-        fresh = restored(array_settings(**given, limits__record_bytes=5_000), worker.partition_state(), snapshots)
         assert fresh.partition_state() == worker.partition_state()
         outputs.add(run(fresh, log[stop:]))
         assert (outputs, states(fresh)) == (expected, states(whole))

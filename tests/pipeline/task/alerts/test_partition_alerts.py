@@ -32,7 +32,6 @@ from tests.pipeline.streams import (
     run,
     seeds,
     settings,
-    states,
     task,
     uneven,
     value_of,
@@ -121,13 +120,6 @@ def test_every_message_keeps_the_schema_is_keyed_by_its_alert_and_numbered_by_it
         numbers.setdefault(alert["stream"], []).append(alert["seq"])
     assert numbers == {"p0:d1": [0, 1], None: [0, 1], "p0:d3": [0, 1]}
     assert len({dict(message.headers)["ce_id"] for message in whole.alerts}) == len(whole.alerts)
-
-
-def test_the_cuts_of_batches_change_nothing(whole: Outputs) -> None:
-    worker, other = task(given()), task(given())
-    assert process(worker, uneven(LOG, 0)).alerts == whole.alerts
-    run(other, LOG)
-    assert states(worker) == states(other)
 
 
 @pytest.mark.parametrize("first", range(7, len(LOG), 211))
