@@ -53,8 +53,16 @@ class Tab:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.send("Emulation.setEmulatedMedia", features=[scheme])
 
-    async def open(self, address):
+    async def open(self, address, until=""):
+        """Open a page, and wait until an expression is true there."""
         await self.send("Page.navigate", url=address)
+        if until:
+            await self.wait(until)
+
+    async def act(self, expression, until):
+        """Do something in the page, and wait until an expression is true there."""
+        await self.value(expression)
+        await self.wait(until)
 
     async def value(self, expression):
         """The value of an expression of JavaScript in the page."""
