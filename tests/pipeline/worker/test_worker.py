@@ -22,6 +22,7 @@ from resonance.pipeline.tasks import make_task
 from resonance.pipeline.topics.start_check import check_delivery
 from resonance.pipeline.worker import before_joining, shutdown
 from resonance.pipeline.worker import worker as process
+from resonance.pipeline.worker.delivery import gone_workers
 from resonance.pipeline.worker.transport.chunk import Membership
 
 from tests.pipeline import streams
@@ -100,6 +101,13 @@ def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answer
     assert [answer.partition for answer in tasks[1].process([route]).assignments] == [3]
 
 
+def test_where_no_broker_answers_what_others_have_left_open_is_left_alone(monkeypatch, caplog):
+    monkeypatch.setattr(gone_workers, "ANSWER_SECONDS", 0.05)
+    given = Settings.of({"input.topics": ["in"], "broker.bootstrap": "127.0.0.1:1"})
+    process.end_others(given, Deployment(1, {"in": "1"}), [("in", 0)], threading.Event())
+    assert "what a worker that is gone has left open was not ended" in caplog.text
+
+
 def test_kernels_load_while_the_broker_is_asked(monkeypatch):
     loaded, given = threading.Event(), Deployment(4, {TOPIC: "1"})
     monkeypatch.setattr(before_joining, "compile_engine", lambda settings: loaded.set())
@@ -128,20 +136,17 @@ def done():
     return answer
 
 
-def test_a_worker_that_stops_leaves_its_group_as_soon_as_everything_is_committed():
+async def test_a_worker_that_stops_leaves_its_group_as_soon_as_everything_is_committed():
     order = []
 
     async def leave_group():
         order.append("left")
 
-    async def stop():
-        worker = process.Worker(SETTINGS)
-        worker._app = SimpleNamespace(_consumer=SimpleNamespace(leave_group=leave_group), consumer=SimpleNamespace())
-        worker._app.consumer.stop_flow = lambda: order.append("no more records")
-        worker._processor = SimpleNamespace(close=lambda **_: order.append("committed") or done())
-        await worker.before_stop()
-
-    asyncio.run(stop())
+    worker = process.Worker(SETTINGS)
+    worker._app = SimpleNamespace(_consumer=SimpleNamespace(leave_group=leave_group), consumer=SimpleNamespace())
+    worker._app.consumer.stop_flow = lambda: order.append("no more records")
+    worker._processor = SimpleNamespace(close=lambda **_: order.append("committed") or done())
+    await worker.before_stop()
     assert order == ["no more records", "committed", "left"]
 
 
@@ -308,18 +313,15 @@ def test_a_restore_that_another_rebalance_replaced_leaves_no_deployment_behind(m
 
 
 @pytest.mark.parametrize(("mode", "seconds"), [("exactly_once", 0.07), ("at_least_once", 0.015)])
-def test_records_gather_for_less_where_a_round_takes_no_transaction(mode, seconds):
-    async def run():
-        given = Settings.of({"input.topics": ["in"], "name": "shop", "delivery.mode": mode})
-        worker = process.Worker(given)
-        worker._memory, worker._source = (
-            MemoryBudget(10**9),
-            DeploymentContext.of(given, {}, Deployment(1, {"in": "1"})),
-        )
-        worker._build(worker._source.deployment)
-        return worker._app.consumer.options.gather_seconds
-
-    assert asyncio.run(run()) == seconds
+async def test_records_gather_for_less_where_a_round_takes_no_transaction(mode, seconds):
+    given = Settings.of({"input.topics": ["in"], "name": "shop", "delivery.mode": mode})
+    worker = process.Worker(given)
+    worker._memory, worker._source = (
+        MemoryBudget(10**9),
+        DeploymentContext.of(given, {}, Deployment(1, {"in": "1"})),
+    )
+    worker._build(worker._source.deployment)
+    assert worker._app.consumer.options.gather_seconds == seconds
 
 
 def stopped_while_it_checks(monkeypatch, check, recovering=False):

@@ -248,18 +248,15 @@ async def test_a_paused_partition_is_resumed_wherever_it_is(pages, first, second
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_prometheus_finds_the_metrics_of_each_worker_on_the_host_that_it_asks(host):
-    async def go():
-        port, places = free_port(), {"1": "http://127.0.0.1:6067", "2": "http://127.0.0.1:6068"}
-        served = Pages(AllWorkers(places))
-        await served.start("127.0.0.1", port)
-        try:
-            async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/workers") as answer:
-                assert answer.content_type == "application/json"
-                assert await answer.json() == [{"targets": [f"{host}:6067", f"{host}:6068"]}]
-            async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/metrics") as answer:
-                assert answer.status == 404
-        finally:
-            await served.stop()
-
-    asyncio.run(go())
+async def test_prometheus_finds_the_metrics_of_each_worker_on_the_host_that_it_asks(host):
+    port, places = free_port(), {"1": "http://127.0.0.1:6067", "2": "http://127.0.0.1:6068"}
+    served = Pages(AllWorkers(places))
+    await served.start("127.0.0.1", port)
+    try:
+        async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/workers") as answer:
+            assert answer.content_type == "application/json"
+            assert await answer.json() == [{"targets": [f"{host}:6067", f"{host}:6068"]}]
+        async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/metrics") as answer:
+            assert answer.status == 404
+    finally:
+        await served.stop()
