@@ -1,6 +1,5 @@
 """Aborted transactions whose markers the broker lost: no later commit makes records count, and no offset is held."""
 
-import time
 from functools import partial
 
 import pytest
@@ -13,6 +12,7 @@ from resonance.pipeline.worker.delivery.open_transactions import left_open
 from tests.brokers import create_topic, read_topic, topic_name
 from tests.brokers.raw import leave_offset_open, leave_open
 from tests.integration.test_delivery import Member, exactly_once, messages
+from tests.integration.workers import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -81,10 +81,7 @@ def test_offsets_whose_abort_has_no_marker_are_answered_again(unverified):
     assert held_back() == [0, 1, 2]
     exactly_once(unverified, member.group, identity, find_open=look)
     # What another worker has left open is ended by that one alone. Markers are written behind the answer to the abort.
-    end = time.monotonic() + 20
-    while held_back() != [2]:
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    wait_until(lambda: held_back() == [2])
     assert [(place.offset, place.metadata) for place in look().offsets][:2] == [(5, "note"), (OFFSET_INVALID, None)]
     member.consumer.close()
 
