@@ -119,6 +119,13 @@ class Worker:
         self.emitted.add(self.waiting)
         self.waiting = Outputs()
 
+    def work(self, size, **how):
+        """Process the log in batches of a size, each with a commit."""
+        while self.rest:
+            self.process(size)
+            self.writer.recovery_offset = None
+            self.commit(**how)
+
     def live_through(self, rng):
         """Process the log in batches of any size, with commits and crashes now and then."""
         while self.rest:
@@ -292,10 +299,7 @@ def test_ended_streams_leave_no_memory():
     log = log_from(*(silence(b"key %d" % i, 100 * i, 2) for i in range(600)))
     worker = task(given(limits__streams_in_memory=3, snapshots__records=5))
     held = Worker(worker._settings, log)
-    while held.rest:
-        held.process(50)
-        held.writer.recovery_offset = None
-        held.commit()
+    held.work(50)
     models, silent = held.task.models, held.task._alerts._silent
     assert len(models) < 15
     assert len(models._ended) < 15
@@ -307,10 +311,7 @@ def test_ended_streams_leave_no_memory():
 
 def test_versions_that_are_over_leave_no_memory():
     held = Worker(given(snapshots__records=1), log_from(*(silence(b"a", 2000 * i, 2) for i in range(250))))
-    while held.rest:
-        held.process(2)
-        held.writer.recovery_offset = None
-        held.commit(everything=True)
+    held.work(2, everything=True)
     assert held.task.models.named("p0:a").version == 250
     assert len(held.task.models._headers) < 110
 
