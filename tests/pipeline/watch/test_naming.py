@@ -17,6 +17,7 @@ from resonance.schemas import ClusterNames
 
 from tests.pipeline.commands import run as run_command
 from tests.pipeline.fake_cluster import FakeCluster
+from tests.pipeline.page import outputs
 from tests.schemas.test_names import HISTORY, TIME, A, B, C, D, cluster
 
 
@@ -42,17 +43,10 @@ def broker():
         for id_ in (A, C, D):
             running.append("shop.clusters", 0, described(id_), id_.encode())
         running.append("shop.clusters", 0, described(B, ended="absorbed", successors=[A]), B.encode())
-        alert = {
-            "kind": "opened",
-            "rule": "share",
-            "key": "shop/share/p0/p0/1/0/1/0",
-            "severity": "warning",
-            "stream": "p0",
-            "version": 1,
-        }
-        alert["cause"] = {"id": None, "source": {"topic": "orders", "partition": 0, "offset": 4}}
-        alert |= {"seq": 0, "cluster": A, "text": f"the share of {A} in p0 has changed", "evidence": {}}
-        running.append("shop.alerts", 0, orjson.dumps(alert | {"since": TIME.format(4), "time": TIME.format(4)}), b"k")
+        alert = outputs.alert("opened", "p0", 4, "warning") | {"since": TIME.format(4), "time": TIME.format(4)}
+        alert |= {"rule": "share", "key": "shop/share/p0/p0/1/0/1/0", "cluster": A}
+        alert["text"] = f"the share of {A} in p0 has changed"
+        running.append("shop.alerts", 0, orjson.dumps(alert), b"k")
         running.flush()
         yield running
 

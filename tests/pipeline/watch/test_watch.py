@@ -14,6 +14,7 @@ from resonance.pipeline.watch.watch import Filter, Watch, WatchedOutput, as_line
 from resonance.schemas import ClusterNames, Output, dead_letter_headers
 
 from tests.pipeline.commands import run as run_command
+from tests.pipeline.page import outputs
 
 TIME = "2026-01-05T08:00:20.750Z"
 
@@ -43,20 +44,9 @@ def broker():
 
 
 def assignment(offset, *, stream="p0", version=1, **more):
-    return {
-        "id": f"r{offset}",
-        "source": {"topic": "orders", "partition": 0, "offset": offset},
-        "stream": stream,
-        "version": version,
-        "status": "assigned",
-        "cluster": f"{stream}/{version}/7",
-        "clusters": [f"{stream}/{version}/7"],
-        "score": 0.91159,
-        "novel": False,
-        "path": [42],
-        "time": TIME,
-        **more,
-    }
+    name = f"{stream}/{version}/7"
+    own = {"id": f"r{offset}", "version": version, "cluster": name, "clusters": [name], "score": 0.91159, "path": [42]}
+    return outputs.answer(stream, 7, offset) | own | {"time": TIME, **more}
 
 
 def cluster(name, size=1204, latency=80.0):
@@ -68,19 +58,9 @@ def described(stream, snapshot):
 
 
 def absorbed():
-    return {
-        "kind": "absorbed",
-        "stream": "p0",
-        "version": 1,
-        "level": 1,
-        "seq": 4,
-        "cluster": "p0/1/7",
-        "other": "p0/1/3",
-        "before": [cluster("p0/1/7"), cluster("p0/1/3")],
-        "after": [cluster("p0/1/3", 3000, 100.0)],
-        "cause": {"id": None, "source": {"topic": "orders", "partition": 0, "offset": 9}},
-        "time": TIME,
-    }
+    before, after = [cluster("p0/1/7"), cluster("p0/1/3")], [cluster("p0/1/3", 3000, 100.0)]
+    event = outputs.event("absorbed", "p0/1/7", 4, 9, other="p0/1/3")
+    return event | {"before": before, "after": after, "time": TIME}
 
 
 def run(monkeypatch, broker, *arguments, name="shop"):
