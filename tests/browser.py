@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 
 import aiohttp
@@ -53,8 +53,16 @@ class Tab:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.send("Emulation.setEmulatedMedia", features=[scheme])
 
-    async def open(self, address):
+    async def open(self, address, until=""):
+        """Open a page, and wait until an expression is true there."""
         await self.send("Page.navigate", url=address)
+        if until:
+            await self.wait(until)
+
+    async def act(self, expression, until):
+        """Do something in the page, and wait until an expression is true there."""
+        await self.value(expression)
+        await self.wait(until)
 
     async def value(self, expression):
         """The value of an expression of JavaScript in the page."""
@@ -85,9 +93,9 @@ class Tab:
         Path(file).write_bytes(base64.b64decode(found["data"]))
 
 
-@asynccontextmanager
-async def tab():
-    """A tab of a Chromium of its own."""
+@contextmanager
+def chromium():
+    """A Chromium; yields the port of its DevTools."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]
         quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
@@ -100,16 +108,24 @@ async def tab():
             note, end = Path(folder, "DevToolsActivePort"), time.monotonic() + 60
             while not note.exists() or not note.read_text().count("\n"):
                 assert time.monotonic() < end, "Chromium does not start"
-                await asyncio.sleep(0.05)
-            port = note.read_text().split("\n")[0]
-            async with aiohttp.ClientSession() as session:
-                async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
-                    pages = [each for each in await answer.json() if each["type"] == "page"]
-                async with session.ws_connect(pages[0]["webSocketDebuggerUrl"], max_msg_size=0) as socket:
-                    opened = Tab(socket)
-                    for domain in ("Page", "Runtime", "Log", "Network"):
-                        await opened.send(f"{domain}.enable")
-                    yield opened
+                time.sleep(0.05)
+            yield int(note.read_text().split("\n")[0])
         finally:
             process.kill()
             process.wait()
+
+
+@asynccontextmanager
+async def tab(port=None):
+    """A tab of the Chromium with this port, or of one of its own."""
+    with nullcontext(port) if port else chromium() as found:
+        devtools = f"http://127.0.0.1:{found}/json"
+        async with aiohttp.ClientSession() as session:
+            async with session.put(f"{devtools}/new?about:blank") as answer:
+                page = await answer.json()
+            async with session.ws_connect(page["webSocketDebuggerUrl"], max_msg_size=0) as socket:
+                opened = Tab(socket)
+                for domain in ("Page", "Runtime", "Log", "Network"):
+                    await opened.send(f"{domain}.enable")
+                yield opened
+            await session.get(f"{devtools}/close/{page['id']}")

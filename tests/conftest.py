@@ -1,18 +1,41 @@
 """Real brokers, one of each kind for the whole run, and which tests run, in what order."""
 
+import ctypes
 import gc
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 
 import pytest
+from resonance.pipeline.kafka import librdkafka
+from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.task import expiry
 
 from tests import LONG
-from tests.brokers import NoBrokerError, required, running_broker
+from tests.brokers import NoBrokerError, jvm, required, running_broker
 from tests.brokers.proxy import proxied_broker
 from tests.brokers.secured import Secured
 from tests.brokers.secured import running as running_secured
 from tests.brokers.sharing import shared
+
+jvm.options += jvm.QUICK
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_groups():
+    """Let groups of embedded brokers wait for no further members: three seconds by default."""
+    library, enter = librdkafka.load(), EmbeddedBroker.__enter__
+    cluster_of, delay = library.rd_kafka_handle_mock_cluster, library.rd_kafka_mock_group_initial_rebalance_delay_ms
+    cluster_of.argtypes, cluster_of.restype = [ctypes.c_void_p], ctypes.c_void_p
+    delay.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+
+    def entered(broker):
+        enter(broker)
+        delay(cluster_of(librdkafka.handle_of(broker._cluster)), 0)
+        return broker
+
+    EmbeddedBroker.__enter__ = entered
+    yield
+    EmbeddedBroker.__enter__ = enter
 
 
 @pytest.fixture

@@ -233,7 +233,8 @@ def test_predict_changes_nothing_and_agrees_with_learning(make, shifting):
         predicted = engine.predict(x)
         assert engine.state() == before
         step = engine.learn(x)
-        assert predicted.cluster[0, 0] == step.cluster[0, 0]
+        # On every level.
+        np.testing.assert_array_equal(predicted.cluster, step.cluster)
         np.testing.assert_array_equal(predicted.score, step.score)
         # Of those that learn labels the record may have some, which predicting knows nothing of.
         assert predicted.novel[0] == (step.novel[0] and not isinstance(engine, LabelEngine))
@@ -280,6 +281,9 @@ def test_another_dimension_is_refused(make, shifting):
     engine.learn(shifting(100))
     with pytest.raises(RecordError, match="3 features, the model has 4"):
         engine.learn(np.zeros((1, 3)))
+    if isinstance(engine, EVQ | ILDN):
+        with pytest.raises(RecordError, match="257 features, the engine takes at most 256; project them"):
+            make().learn(np.zeros((1, 257)))
 
 
 @every_setting

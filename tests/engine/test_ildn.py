@@ -4,7 +4,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from resonance.engine import ILDN, ParameterError, RecordError
+from resonance.engine import ILDN, ParameterError
 from resonance.engine.ildn.ellipsoid import (
     add_record,
     chi_square_quantile,
@@ -274,11 +274,6 @@ def test_a_model_says_how_many_records_it_has_learned_and_which_nodes_are_in_clu
     assert list(facts.cluster_of.items()) == list(
         zip(nodes["id"][clustered].tolist(), nodes["cluster"][clustered].tolist(), strict=True)
     )
-
-
-def test_more_features_than_matrices_are_kept_for_are_refused():
-    with pytest.raises(RecordError, match="257 features, the engine takes at most 256; project them"):
-        ILDN().learn(np.zeros((1, 257)))
 
 
 def test_a_cluster_that_gets_no_more_records_vanishes_and_says_so():

@@ -4,10 +4,9 @@ Each stream goes through the preparation that a deployment gives the default eng
 """
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from resonance.engine import ENGINES, LabelEngine, Modal, make_engine
+from resonance.engine import Modal
 from resonance.engine.prepare import Preparation
 from sklearn.metrics import adjusted_rand_score
 
@@ -25,10 +24,10 @@ def stream(seed):
     return np.round(X * 2.0**30) / 2.0**30
 
 
-def prepared(X, kind=Modal):
+def prepared(X):
     """What the engine gets: the records of the warm-up, and the others."""
     names = [f"f{number}" for number in range(X.shape[1])]
-    preparation = Preparation(names, clip=kind.unit_interval, robust=kind.robust)
+    preparation = Preparation(names, robust=True)
     wanted = preparation.wanted
     preparation.hold(X[:wanted])
     return [preparation.freeze(), preparation.apply(X[wanted:])]
@@ -84,14 +83,3 @@ def test_the_order_of_features_changes_nothing(seed, order):
 def test_a_feature_that_never_changes_changes_nothing(seed, value, at):
     X = stream(seed)
     assert agreement(np.insert(X, at, value, axis=1), X) > 0.99
-
-
-@pytest.mark.parametrize("name", [name for name, kind in ENGINES.items() if not issubclass(kind, LabelEngine)])
-def test_predict_says_on_every_level_what_learning_would(name):
-    engine, (first, rest) = make_engine(name, {}), prepared(stream(3), ENGINES[name])
-    engine.learn(first)
-    engine.learn(rest[:-300])
-    for row in rest[-300:]:
-        predicted, step = engine.predict(row[None]), engine.learn(row[None])
-        assert predicted.cluster.tobytes() == step.cluster.tobytes()
-        assert predicted.score.tobytes() == step.score.tobytes()

@@ -1,6 +1,7 @@
 """What a stream's features become before an engine sees them."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,9 @@ from resonance.engine.base import MAGNITUDE
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.prepare import REVISION, Preparation
 from resonance.engine.state import pack, unpack
+
+from tests.engine.test_principal_axes import clouds, unit_vectors
+from tests.engine.test_steps import rounded
 
 NAN = np.nan
 
@@ -231,41 +235,59 @@ def test_the_callers_arrays_are_neither_kept_nor_changed():
     np.testing.assert_array_equal(preparation.apply(np.asfortranarray(batch)), out)
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000])
-def test_every_division_into_batches_gives_the_same_bits(size):
-    X = stream(d=3)
-    X[::11, 1] = NAN
-    X[:, 0] = np.abs(X[:, 0])
-    whole, _ = warmed(X, missing="mean", log1p=["f0"])
-    parts = Preparation(["f0", "f1", "f2"], missing="mean", log1p=["f0"])
-    for start in range(0, 200, size):
-        parts.hold(X[start : min(start + size, 200)])
-    parts.freeze()
-    expected = whole.apply(X[200:])
-    got = np.concatenate([parts.apply(X[i : i + size]) for i in range(200, len(X), size)])
-    assert (got.tobytes(), parts.state()) == (expected.tobytes(), whole.state())
+FORMS = {
+    "logarithms": (np.abs(stream(700)), {"log1p": ["f0"]}),
+    "clipped": (np.abs(stream(700)), {"log1p": ["f1"], "clip": True}),
+    "rounded": (rounded(700), {"robust": True}),
+    "axes": (clouds(), {"project": 16}),
+    "angles": (unit_vectors(), {"project": "auto"}),
+}
+"""Records and what is done to them."""
 
 
-@pytest.mark.parametrize("held", [0, 1, 120, 200])
-def test_a_state_saved_at_any_moment_goes_on_with_the_same_bits(held):
-    X = np.abs(stream())
-    X[::5, 2] = NAN
+def form(name):
+    """Records of which some features are missing, and what makes a preparation for them."""
+    X, given = FORMS[name]
+    X = X.copy()
+    X[::11, 2] = NAN
+    return X, partial(Preparation, [f"f{i}" for i in range(X.shape[1])], warmup_records=300, missing="mean", **given)
 
-    def fresh():
-        return Preparation(["a", "b", "c", "d"], missing="mean", log1p=["b"], clip=True)
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_division_into_batches_gives_the_same_bits(name):
+    X, make = form(name)
+    expected = None
+    for size in (1000, 7, 1):
+        parts = make()
+        for start in range(0, 300, size):
+            parts.hold(X[start : min(start + size, 300)])
+        got = [parts.freeze(), *(parts.apply(X[i : i + size]) for i in range(300, len(X), size))]
+        found = np.concatenate(got).tobytes(), parts.state()
+        expected = expected or found
+        assert found == expected
+
+
+@pytest.mark.parametrize("held", [0, 1, 120, 300])
+@pytest.mark.parametrize("name", FORMS)
+def test_a_state_saved_at_any_moment_goes_on_with_the_same_bits(name, held):
+    X, make = form(name)
 
     def finish(preparation):
         if preparation.wanted:
-            preparation.hold(X[held:200])
+            preparation.hold(X[held:300])
         first = b"" if preparation.ready else preparation.freeze().tobytes()
-        return first, preparation.apply(X[200:]).tobytes(), preparation.state()
+        rest = preparation.apply(X[300:])
+        text = preparation.to_input_units(rest[0], np.full(rest.shape[1], 0.1))
+        return first, rest.tobytes(), preparation.state(), *(part.tobytes() for part in text)
 
-    preparation = fresh()
+    preparation = make()
     preparation.hold(X[:held])
+    if held == 300:
+        preparation.freeze()
     loaded = Preparation.from_state(preparation.state())
     assert (loaded.state(), loaded.columns) == (preparation.state(), preparation.columns)
     assert finish(loaded) == finish(preparation)
-    assert finish(Preparation.from_state(preparation.state()))[1] != b""
+    assert Preparation.from_state(preparation.frozen_state()).outside == 0
 
 
 def test_states_of_something_else_are_refused():
@@ -351,6 +373,13 @@ def test_units_of_categories_and_of_logarithms_at_the_ends():
         ),
         ({"scale": "given", "ranges": {"cpu": (-2, 1), "latency_ms": (0, 1)}, "log1p": ["cpu"]}, "above -1"),
         ({"scale": "given", "ranges": {"cpu": (0, np.inf), "latency_ms": (0, 1)}}, "a finite number"),
+        ({"project": -1}, "project = -1: must be auto, or an integer from 0 to 64"),
+        ({"project": 65}, "auto, or an integer from 0 to 64"),
+        ({"project": 2.5}, "auto, or an integer"),
+        ({"project": True}, "auto, or an integer"),
+        ({"project": "all"}, "project = 'all': must be auto, or an integer"),
+        ({"project": 3}, "auto, or at most 2, the columns that a record has before it is projected"),
+        ({"project": 1, "clip": True}, "0 or auto, because the engine is defined on [0, 1] alone"),
     ],
 )
 def test_a_parameter_out_of_range_is_named_with_what_is_allowed(parameters, text):

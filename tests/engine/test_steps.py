@@ -60,19 +60,6 @@ def test_a_value_is_moved_within_its_step_and_a_feature_without_steps_is_not():
     assert abs(np.corrcoef(moved.T)[0, 1]) < 0.05
 
 
-def test_the_same_records_give_the_same_bits_in_every_division_and_after_a_restart():
-    X = rounded(900)
-    preparation, _ = warmed(X)
-    whole = preparation.apply(X[200:])
-    again, _ = warmed(X)
-    parts = []
-    for start in range(200, 900, 37):
-        again = Preparation.from_state(again.state())
-        parts.append(again.apply(X[start : start + 37]))
-    np.testing.assert_array_equal(np.concatenate(parts), whole)
-    assert (again.state(), again.frozen_state()) == (preparation.state(), warmed(X)[0].frozen_state())
-
-
 def test_a_record_at_fault_moves_no_number_on():
     X = rounded(300)
     preparation, _ = warmed(X)

@@ -77,16 +77,13 @@ def test_what_is_no_other_worker_s_is_left_alone(group, owner):
     assert group.member.committed(group.topic)[0] == 6
 
 
-def test_who_is_no_member_ends_nothing(group):
+@pytest.mark.parametrize("why", ["it is no member", "another rebalance began"])
+def test_who_may_not_ends_nothing(group, why):
     left = group.leave_open(group.other)
-    group.mine = topic_name("worker")
-    assert group.end() == []
-    left.abort()
-
-
-def test_once_another_rebalance_began_nothing_is_ended(group):
-    left = group.leave_open(group.other)
-    group.cancelled.set()
+    if why == "it is no member":
+        group.mine = topic_name("worker")
+    else:
+        group.cancelled.set()
     assert group.end() == []
     left.abort()
 

@@ -194,6 +194,9 @@ def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, tm
             s.stream: s.body for s in tasks[at].models.states()
         }
     assert any(task.models.names for (topic, _), task in tasks.items() if topic != chaos.deployment.input)
+    verdict = verify(chaos.settings(), Span.parse())
+    assert verdict.identical
+    assert verdict.total("routes") > 0
     assert chaos.tally.lag_at_last > 0, "the backlog was worked off before the last disturbance"
 
 

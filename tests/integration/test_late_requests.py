@@ -24,18 +24,26 @@ from tests.integration.test_delivery import Member, columns, exactly_once, messa
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 
+@pytest.fixture
+def begun(proxied):
+    """A broker, the proxy before it, a topic, a member of a group, and the delivery of that by way of the proxy."""
+    direct, proxy = proxied
+    topic = create_topic(direct, "late", partitions=2)
+    member = Member(direct, topic)
+    delivery = exactly_once(f"127.0.0.1:{proxy.port}", member.group)
+    delivery.bind(member.membership)
+    yield direct, proxy, topic, member, delivery
+    member.consumer.close()
+
+
 def error(api, answer):
     """The error code of an answer for one partition; behind it stand three empty lists of fields."""
     return int.from_bytes(answer[-5:-3] if api == COMMIT_OFFSETS else answer[12:14], "big")
 
 
 @pytest.mark.nightly
-def test_a_late_request_never_touches_the_next_transaction(proxied):
-    direct, proxy = proxied
-    topic = create_topic(direct, "late", partitions=2)
-    member = Member(direct, topic)
-    delivery = exactly_once(f"127.0.0.1:{proxy.port}", member.group)
-    delivery.bind(member.membership)
+def test_a_late_request_never_touches_the_next_transaction(begun):
+    direct, proxy, topic, member, delivery = begun
     kinds = list(product((ADD_OFFSETS, END, COMMIT_OFFSETS), (False, True), ("between", "begun", "ending")))
     random.Random(1).shuffle(kinds)
     offset, answers = 0, list[bytes]()
@@ -64,7 +72,6 @@ def test_a_late_request_never_touches_the_next_transaction(proxied):
         commit(b"last in %d" % number)
         assert [error(api, answer) > 0 for answer in answers] == [True] * (moment != "between"), (api, moment)
         answers.clear()
-    member.consumer.close()
     assert values(direct, topic) == [
         (0, b"%s in %d" % (which, n)) for n in range(number + 1) for which in (b"lost", b"first", b"last")
     ]
@@ -78,12 +85,8 @@ def test_a_late_request_never_touches_the_next_transaction(proxied):
         (END, KafkaError.NOT_COORDINATOR),
     ],
 )
-def test_a_coordinator_that_moves_or_loads_is_waited_for(proxied, api, code):
-    direct, proxy = proxied
-    topic = create_topic(direct, "moved", partitions=2)
-    member = Member(direct, topic)
-    delivery = exactly_once(f"127.0.0.1:{proxy.port}", member.group)
-    delivery.bind(member.membership)
+def test_a_coordinator_that_moves_or_loads_is_waited_for(begun, api, code):
+    direct, proxy, topic, member, delivery = begun
     delivery.send(Batch(topic, 0, messages(b"a")))
     no_time, refused = bytes(4), code.to_bytes(2, "big")
     if api == COMMIT_OFFSETS:
@@ -95,34 +98,24 @@ def test_a_coordinator_that_moves_or_loads_is_waited_for(proxied, api, code):
     proxy.answer(api, *[body] * 6)
     delivery.commit({TP(topic, 0): 1}, {})
     assert member.committed(topic)[0] == 1
-    member.consumer.close()
     assert values(direct, topic) == [(0, b"a")]
 
 
-def test_offsets_that_are_never_answered_are_sent_again_with_everything_before_them(proxied, monkeypatch):
+def test_offsets_that_are_never_answered_are_sent_again_with_everything_before_them(begun, monkeypatch):
     monkeypatch.setattr(exactly_once_module, "OFFSETS_SECONDS", 1.0)
-    direct, proxy = proxied
-    topic = create_topic(direct, "unanswered", partitions=2)
-    member = Member(direct, topic)
-    delivery = exactly_once(f"127.0.0.1:{proxy.port}", member.group)
-    delivery.bind(member.membership)
+    direct, proxy, topic, member, delivery = begun
     delivery.send(Batch(topic, 0, messages(b"a")))
     delivery.send(Batch(topic, 1, columns(b"b")))
     proxy.answer(COMMIT_OFFSETS, b"", b"")
     delivery.commit({TP(topic, 0): 1}, {})
     assert [error(COMMIT_OFFSETS, answer) > 0 for answer in proxy.deliver()] == [True, True]
     assert member.committed(topic)[0] == 1
-    member.consumer.close()
     assert values(direct, topic) == [(0, b"a"), (1, b"b")]
 
 
-def test_a_transaction_that_was_not_kept_fails_and_is_aborted(proxied, monkeypatch):
+def test_a_transaction_that_was_not_kept_fails_and_is_aborted(begun, monkeypatch):
     monkeypatch.setattr(exactly_once_module, "OFFSETS_SECONDS", 1.0)
-    direct, proxy = proxied
-    topic = create_topic(direct, "stream", partitions=2)
-    member = Member(direct, topic)
-    delivery = exactly_once(f"127.0.0.1:{proxy.port}", member.group)
-    delivery.bind(member.membership)
+    direct, proxy, topic, member, delivery = begun
     delivery._kept_bytes = 1
     delivery.send(Batch(topic, 0, messages(b"a")))
     delivery.send(Batch(topic, 0, iter(messages(b"b"))))
@@ -134,5 +127,4 @@ def test_a_transaction_that_was_not_kept_fails_and_is_aborted(proxied, monkeypat
     proxy.deliver()
     again.send(Batch(topic, 0, messages(b"c")))
     again.commit({TP(topic, 0): 1}, {})
-    member.consumer.close()
     assert values(direct, topic) == [(0, b"c")]

@@ -10,6 +10,7 @@ from resonance.pipeline.worker.transport import log_ends
 from resonance.pipeline.worker.transport.log_ends import LogEnd, OpenTransaction
 
 from tests.brokers import create_topic, topic_name
+from tests.integration.workers import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -41,9 +42,7 @@ def test_both_ends_and_the_first_record_of_an_open_transaction_are_known(broker)
     assert log_ends.open_transaction(client, TP(topic, 0), 5) == begun
     upstream.abort_transaction(20)
     # The markers follow the answer.
-    end = time.monotonic() + 10
-    while log_ends.query(admin, places) != ends | {TP(topic, 0): LogEnd(37, 37)}:
-        assert time.monotonic() < end
+    wait_until(lambda: log_ends.query(admin, places) == ends | {TP(topic, 0): LogEnd(37, 37)})
     # Neither a marker nor the end is a record.
     for place, offset in ((TP(topic, 1), 2), (TP(topic, 0), 37), (TP(topic, 0), 99)):
         assert log_ends.open_transaction(client, place, offset) is None

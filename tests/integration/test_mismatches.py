@@ -39,26 +39,6 @@ def stopped(deployment, settings=None):
         return worker.last_line(65)
 
 
-def lose_offsets(deployment):
-    admin = AdminClient({"bootstrap.servers": deployment.broker})
-    admin.delete_consumer_groups([deployment.name])[deployment.name].result(10)
-
-
-@pytest.mark.nightly
-def test_lost_offsets_and_going_on_where_the_snapshots_end(deployment):
-    lose_offsets(deployment)
-    produce(deployment.broker, deployment.input, records(100, 2, first=COUNT))
-    line = stopped(deployment)
-    assert f"[0]: group {deployment.name} has no committed offset, but its snapshots reach offset 600" in line
-    assert "`resonance worker --resume-from-snapshot`" in line
-    assert "`resonance worker --reset`" in line
-    work(deployment, "--resume-from-snapshot")
-    assert sorted(deployment.answers()) == [(p, n) for p in (0, 1) for n in range(650)]
-    assert "--resume-from-snapshot changed nothing, because nothing needs it" in work(
-        deployment, "--resume-from-snapshot"
-    )
-
-
 @pytest.mark.parametrize(
     ("how", "other", "text"),
     [
@@ -98,12 +78,11 @@ def test_other_settings_and_new_models(deployment, how, other, text):
     assert "restored" in work(deployment, settings=other)
 
 
-@pytest.mark.parametrize("arguments", [[], ["--new-version"]])
-def test_a_stream_that_new_models_cannot_change_is_refused_and_leaves_no_topic(deployment, arguments):
-    with deployment.worker(arguments=arguments, settings={"stream": "topic"}) as worker:
-        line = worker.last_line(65)
-    assert "learned with stream = partition, it is topic" in line
-    assert "nothing needs it" not in worker.log()
+def test_a_stream_that_new_models_cannot_change_is_refused_and_leaves_no_topic(deployment):
+    for arguments in ([], ["--new-version"]):
+        with deployment.worker(arguments=arguments, settings={"stream": "topic"}) as worker:
+            assert "learned with stream = partition, it is topic" in worker.last_line(65)
+        assert "nothing needs it" not in worker.log()
     topics = AdminClient({"bootstrap.servers": deployment.broker}).list_topics(timeout=10).topics
     assert f"{deployment.name}.snapshots" in topics
     assert f"{deployment.name}.routes" not in topics

@@ -3,14 +3,13 @@
 import os
 import subprocess
 import threading
-import time
 
 import pytest
 
 from tests.brokers import produce
 from tests.chaos import judges
 from tests.integration.chaos import values
-from tests.integration.workers import ROOT, Deployment
+from tests.integration.workers import ROOT, Deployment, wait_until
 
 BEFORE = os.environ.get("MIXED_WITH", "")
 PACKAGES = ("engine", "pipeline", "schemas")
@@ -82,14 +81,8 @@ def test_workers_of_two_versions_share_a_group_and_answer_every_record_once(brok
                     here = answered(deployment)
                     assert workers[number].terminate() == 0, workers[number].log()
                     workers[number] = start(number, environment)
-                    end = time.monotonic() + 120
-                    while answered(deployment) < here + 4 * PART:
-                        assert time.monotonic() < end, "\n".join(worker.log() for worker in workers)
-                        time.sleep(0.1)
-        end = time.monotonic() + 120
-        while deployment.committed() != deployment.ends():
-            assert time.monotonic() < end
-            time.sleep(0.1)
+                    wait_until(lambda here=here: answered(deployment) >= here + 4 * PART, 120)
+        wait_until(lambda: deployment.committed() == deployment.ends(), 120)
         for worker in workers:
             assert worker.terminate() == 0, worker.log()
         assert judges.books(deployment) > 20 * PART

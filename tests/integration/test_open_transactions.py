@@ -1,6 +1,6 @@
 """Aborted transactions whose markers the broker lost: no later commit makes records count, and no offset is held."""
 
-import time
+from functools import partial
 
 import pytest
 from confluent_kafka import OFFSET_INVALID, ConsumerGroupTopicPartitions, TopicPartition
@@ -12,6 +12,7 @@ from resonance.pipeline.worker.delivery.open_transactions import left_open
 from tests.brokers import create_topic, read_topic, topic_name
 from tests.brokers.raw import leave_offset_open, leave_open
 from tests.integration.test_delivery import Member, exactly_once, messages
+from tests.integration.workers import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -32,12 +33,15 @@ def unverified(broker):
     alter(AlterConfigOpType.DELETE)
 
 
+def looking(broker, topic, member):
+    """What looks for transactions that the group of a member has left open."""
+    return partial(left_open, {"bootstrap.servers": broker}, [topic], member.group, [topic], 10)
+
+
 def test_records_whose_abort_has_no_marker_are_not_committed_by_what_comes_next(unverified):
     topic = create_topic(unverified, "unmarked", partitions=3, cleanup_policy="compact")
     member, identity = Member(unverified, topic), topic_name("id")
-
-    def look():
-        return left_open({"bootstrap.servers": unverified}, [topic], member.group, [topic], 10)
+    look = looking(unverified, topic, member)
 
     def still_open():
         return [place.partition for place in look().partitions]
@@ -61,10 +65,7 @@ def test_offsets_whose_abort_has_no_marker_are_answered_again(unverified):
     topic = create_topic(unverified, "unmarked", partitions=3)
     member, identity = Member(unverified, topic), topic_name("id")
     admin = AdminClient({"bootstrap.servers": unverified})
-    places = [TopicPartition(topic, partition) for partition in range(3)]
-
-    def look():
-        return left_open({"bootstrap.servers": unverified}, [topic], member.group, [topic], 10)
+    places, look = [TopicPartition(topic, partition) for partition in range(3)], looking(unverified, topic, member)
 
     def held_back():
         request = [ConsumerGroupTopicPartitions(member.group, places)]
@@ -80,10 +81,7 @@ def test_offsets_whose_abort_has_no_marker_are_answered_again(unverified):
     assert held_back() == [0, 1, 2]
     exactly_once(unverified, member.group, identity, find_open=look)
     # What another worker has left open is ended by that one alone. Markers are written behind the answer to the abort.
-    end = time.monotonic() + 20
-    while held_back() != [2]:
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    wait_until(lambda: held_back() == [2])
     assert [(place.offset, place.metadata) for place in look().offsets][:2] == [(5, "note"), (OFFSET_INVALID, None)]
     member.consumer.close()
 
@@ -92,13 +90,11 @@ def test_offsets_whose_abort_has_no_marker_are_answered_again(unverified):
 def test_a_start_writes_to_the_offsets_of_the_group_and_changes_none(unverified):
     topic = create_topic(unverified, "offsets", partitions=1)
     member = Member(unverified, topic)
+    look = looking(unverified, topic, member)
 
     def written():
         places = [TopicPartition("__consumer_offsets", partition) for partition in range(8)]
         return sum(member.consumer.get_watermark_offsets(place, timeout=10)[1] for place in places)
-
-    def look():
-        return left_open({"bootstrap.servers": unverified}, [topic], member.group, [topic], 10)
 
     delivery = exactly_once(unverified, member.group, find_open=look)
     delivery.bind(member.membership)

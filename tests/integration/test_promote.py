@@ -36,10 +36,11 @@ def options(deployment):
     return [f"--set={name}={value}" for name, value in deployment.settings.items()]
 
 
-def command(patch, output, deployment, *arguments):
-    """Run a command for a deployment; return its exit code and what it printed."""
-    code = run(patch, *arguments, *options(deployment))
-    return code, *output.readouterr()
+def command(patch, output, deployment, *arguments, code=0):
+    """Run a command for a deployment, which ends with a code; return what it printed."""
+    found, shown = run(patch, *arguments, *options(deployment)), output.readouterr()
+    assert found == code, shown.out + shown.err
+    return shown
 
 
 class Pair:
@@ -66,11 +67,11 @@ class Pair:
     def send(self, first, end):
         produce(self.live.broker, self.live.input, records(end - first, 2, first=first))
 
-    def command(self, deployment, *arguments):
-        return command(self._patch, self._output, deployment, *arguments)
+    def command(self, deployment, *arguments, code=0):
+        return command(self._patch, self._output, deployment, *arguments, code=code)
 
-    def promote(self, *further):
-        return self.command(self.live, "promote", self.shadow.name, "--over", self.live.name, *further)
+    def promote(self, *further, code=0):
+        return self.command(self.live, "promote", self.shadow.name, "--over", self.live.name, *further, code=code)
 
     def killed(self, point):
         """Let a promotion of its own process die at a fault point."""
@@ -86,9 +87,7 @@ class Pair:
         assert done.returncode == -signal.SIGKILL, done.stderr
 
     def verified(self, deployment):
-        code, out, err = self.command(deployment, "verify", "--json")
-        assert code == 0, out + err
-        return json.loads(out)
+        return json.loads(self.command(deployment, "verify", "--json").out)
 
     def check_ids(self, deployment):
         """Every id began once, and the events give the clusters that the newest snapshots have."""
@@ -101,9 +100,8 @@ class Pair:
                 begun.update(cluster["id"] for cluster in event["after"])
         assert set(begun.values()) == {1}
         for stream in ("p0", "p1"):
-            code, out, _ = self.command(deployment, "inspect", "--stream", stream, "--stored", "--json")
-            assert code == 0
-            assert {cluster["id"] for cluster in json.loads(out)["clusters"]} == set(table.clusters(stream))
+            shown = json.loads(self.command(deployment, "inspect", "--stream", stream, "--stored", "--json").out)
+            assert {cluster["id"] for cluster in shown["clusters"]} == set(table.clusters(stream))
 
     def promoted(self):
         """Let the live one go on with the settings of the shadow."""
@@ -124,9 +122,8 @@ def test_killed_at_each_step_the_same_command_completes_it(pair):
     assert before["records"] == 600
     for point in POINTS:
         pair.killed(point)
-    code, _, err = pair.promote("--yes")
-    assert code == 0, err
-    assert json.loads(pair.promote("--yes", "--json")[1])["partitions"] == []
+    pair.promote("--yes")
+    assert json.loads(pair.promote("--yes", "--json").out)["partitions"] == []
     pair.promoted()
     pair.send(600, 900)
     pair.live.work(300)
@@ -141,24 +138,20 @@ def test_killed_at_each_step_the_same_command_completes_it(pair):
 
 @pytest.mark.nightly
 def test_a_shadow_is_compared_promoted_and_undone(pair):
-    code, out, err = pair.command(pair.live, "compare", pair.live.name, pair.shadow.name, "--json")
-    assert code == 0, err
-    compared = json.loads(out)
+    compared = json.loads(pair.command(pair.live, "compare", pair.live.name, pair.shadow.name, "--json").out)
     assert compared["records"] == compared["compared"] == 600
     assert compared["agreeing"]
     ends = pair.live.committed()
 
     # What is shown changes nothing.
-    code, out, _ = pair.promote("--json")
-    assert code == 0
-    assert json.loads(out)["done"] is False
-    assert 'engine was "modal", is "caea"' in json.loads(out)["settings"]
+    shown = json.loads(pair.promote("--json").out)
+    assert (shown["done"], 'engine was "modal", is "caea"' in shown["settings"]) == (False, True)
     pair.send(600, 620)
     pair.live.work(20)
     old = pair.live
 
     # The live one has gone on: the models of the shadow are those of its offset.
-    assert pair.promote("--yes")[0] == 0
+    pair.promote("--yes")
     assert pair.live.committed() == {partition: offset + 10 for partition, offset in ends.items()}
     with old.worker() as worker:
         assert 'learned with other settings: engine was "caea", is "modal"' in worker.last_line(65)
@@ -175,8 +168,7 @@ def test_a_shadow_is_compared_promoted_and_undone(pair):
     assert any(named.values())
 
     # Undone: the archived models go on as the next version, under ids that are new.
-    code, _, err = pair.command(old, "reset", "--to-archive", "200", "--yes")
-    assert code == 0, err
+    pair.command(old, "reset", "--to-archive", "200", "--yes")
     old.work(900 - sum(old.committed().values()))
     assert pair.verified(old)["identical"]
     assert {one["version"] for one in old.payloads()[-100:]} == {3}
@@ -188,22 +180,16 @@ def test_workers_must_be_stopped(pair):
     with pair.shadow.worker() as worker:
         worker.ready()
         assert f"{pair.shadow.name} is a shadow of {pair.live.name}: it raises no alerts" in worker.log()
-        code, _, err = pair.promote("--yes")
-        assert code == 69
-        assert "stop every worker of the group first" in err
-        assert pair.promote()[0] == 0
+        assert "stop every worker of the group first" in pair.promote("--yes", code=69).err
+        pair.promote()
         worker.terminate()
 
 
 def test_what_cannot_be_promoted_is_one_sentence(broker, monkeypatch, capsys):
     deployment = Deployment(broker, partitions=2)
-    refused = partial(command, monkeypatch, capsys, deployment)
+    refused = partial(command, monkeypatch, capsys, deployment, code=69)
     for line in (("promote", "nobody", "--over", deployment.name), ("compare", "nobody", deployment.name)):
-        code, _, err = refused(*line)
-        assert code == 69
-        assert "there is no deployment nobody" in err
+        assert "there is no deployment nobody" in refused(*line).err
     deployment.settings |= {"broker.bootstrap": "127.0.0.1:1", "broker.answer_timeout": 2}
     for line in (("compare", "a", "b"), ("promote", "a", "--over", "b")):
-        code, _, err = refused(*line)
-        assert code == 69
-        assert "127.0.0.1:1" in err
+        assert "127.0.0.1:1" in refused(*line).err

@@ -14,7 +14,7 @@ from resonance.pipeline.replay.replaying import ReplayOutput, replay_file, repla
 from resonance.pipeline.verify.verify import verify
 
 from tests.brokers import produce, read_topic
-from tests.integration.workers import Deployment, records
+from tests.integration.workers import Deployment, records, wait_until
 from tests.pipeline.commands import run
 
 pytestmark = pytest.mark.broker
@@ -41,14 +41,8 @@ class Recorded(Deployment):
         produce(self.broker, self.input, records(count, PARTITIONS, first=self.produced))
         self.produced += count
 
-    def finished(self):
-        return self.committed() == self.ends()
-
-    def wait(self, timeout=60):
-        end = time.monotonic() + timeout
-        while not self.finished():
-            assert time.monotonic() < end, (self.committed(), self.ends())
-            time.sleep(0.1)
+    def wait(self):
+        wait_until(lambda: self.committed() == self.ends(), 60)
 
     def given(self, **changes):
         return Settings.of({**self.settings, **{name.replace("__", "."): value for name, value in changes.items()}})

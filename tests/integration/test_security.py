@@ -55,12 +55,12 @@ class Deployment:
     def _login(self, mechanism="SCRAM-SHA-512", listener="LOGIN"):
         self.secured.add_user(self.user, PASSWORD, mechanism)
         self.secret = {"sasl_password": PASSWORD}
-        return {
-            "broker.bootstrap": self.secured.servers[listener],
-            "broker.librdkafka.security.protocol": "SASL_SSL",
-            "broker.librdkafka.sasl.mechanism": mechanism,
-            "broker.librdkafka.sasl.username": self.user,
-        }
+        return self._client(listener, "SASL_SSL", sasl_mechanism=mechanism, sasl_username=self.user)
+
+    def _client(self, listener, protocol, **properties):
+        own = {"security_protocol": protocol, **properties}.items()
+        kafka = {f"broker.librdkafka.{name.replace('_', '.')}": value for name, value in own}
+        return {"broker.bootstrap": self.secured.servers[listener], **kafka}
 
     def _short(self):
         return self._login("SCRAM-SHA-256", "SHORT")
@@ -68,34 +68,20 @@ class Deployment:
     def _plain(self):
         self.user = PLAIN_USER
         self.secret = {"sasl_password": PLAIN_PASSWORD}
-        return {
-            "broker.bootstrap": self.secured.servers["LOGIN"],
-            "broker.librdkafka.security.protocol": "SASL_SSL",
-            "broker.librdkafka.sasl.mechanism": "PLAIN",
-            "broker.librdkafka.sasl.username": PLAIN_USER,
-        }
+        return self._client("LOGIN", "SASL_SSL", sasl_mechanism="PLAIN", sasl_username=PLAIN_USER)
 
     def _token(self):
         self.user = self.provider.client
         self.secret = {"sasl_oauthbearer_client_secret": self.provider.secret}
-        return {
-            "broker.bootstrap": self.secured.servers["TOKEN"],
-            "broker.librdkafka.security.protocol": "SASL_SSL",
-            "broker.librdkafka.sasl.mechanism": "OAUTHBEARER",
-            "broker.librdkafka.sasl.oauthbearer.method": "oidc",
-            "broker.librdkafka.sasl.oauthbearer.token.endpoint.url": self.provider.url,
-            "broker.librdkafka.sasl.oauthbearer.client.id": self.provider.client,
-        }
+        own = {"method": "oidc", "token_endpoint_url": self.provider.url, "client_id": self.provider.client}
+        tokens = {f"sasl_oauthbearer_{name}": value for name, value in own.items()}
+        return self._client("TOKEN", "SASL_SSL", sasl_mechanism="OAUTHBEARER", **tokens)
 
     def _certificate(self):
         self.user = "worker"
         self.secret = {"ssl_key_password": KEY_PASSWORD}
-        return {
-            "broker.bootstrap": self.secured.servers["CERTIFICATE"],
-            "broker.librdkafka.security.protocol": "SSL",
-            "broker.librdkafka.ssl.certificate.location": self.secured.certificate,
-            "broker.librdkafka.ssl.key.location": self.secured.key,
-        }
+        files = {"ssl_certificate_location": self.secured.certificate, "ssl_key_location": self.secured.key}
+        return self._client("CERTIFICATE", "SSL", **files)
 
     @property
     def principal(self):
@@ -146,25 +132,15 @@ def test_a_worker_with_the_listed_rights_answers_exactly_once_and_can_be_reset(s
     assert f"--allow-principal {deployment.principal} --topic {deployment.input} --operation Read" in line
 
 
-def test_a_plain_login_and_a_right_that_is_taken_away_at_least_once(secured):
-    deployment = Deployment(secured, "plain", **{"delivery.mode": "at_least_once"})
+@pytest.mark.parametrize(("how", "mode"), [("plain", "at_least_once"), ("certificate", "exactly_once")])
+def test_a_right_that_is_taken_away_ends_the_worker_that_logged_in_by_a_password_or_a_certificate(secured, how, mode):
+    deployment = Deployment(secured, how, **{"delivery.mode": mode})
     deployment.produce_records(20)
     with deployment.worker() as worker:
         worker.wait_for(lambda health: health.get("records") == 20)
         secured.forbid(deployment.principal, "topic", f"{deployment.name}.assignments", "WRITE")
         deployment.produce_records(20, first=20)
         assert f"no right to Write topic {deployment.name}.assignments" in worker.last_line(69)
-
-
-def test_a_client_certificate_and_a_right_that_is_taken_away_exactly_once(secured):
-    deployment = Deployment(secured, "certificate")
-    deployment.produce_records(20)
-    with deployment.worker() as worker:
-        worker.wait_for(lambda health: health.get("records") == 20)
-        secured.forbid(deployment.principal, "topic", f"{deployment.name}.assignments", "WRITE")
-        deployment.produce_records(20, first=20)
-        line = worker.last_line(69)
-    assert f"no right to Write topic {deployment.name}.assignments" in line
 
 
 def test_a_log_in_with_tokens_and_a_client_that_the_provider_no_longer_knows(secured):

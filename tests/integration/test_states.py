@@ -125,14 +125,14 @@ def test_a_reset_clears_the_alerts_that_are_open(deployment, shell):
     assert shell.json("alerts")["open"] == [alert]
 
 
-@pytest.mark.parametrize("command", [("inspect",), ("snapshots", "list"), ("reset",)])
-def test_a_deployment_that_never_was_is_said_so(deployment, monkeypatch, capsys, command):
+def test_a_deployment_that_never_was_is_said_so(deployment, monkeypatch, capsys):
     create_topic(deployment.broker, f"{deployment.name}x.snapshots", exact=True, partitions=1)
     options = [f"--set={name}={value}" for name, value in deployment.settings.items()]
-    assert run(monkeypatch, *command, *options) == 69
-    text = capsys.readouterr().err
-    assert f"there is no topic {deployment.name}.snapshots with the snapshots of {deployment.name} on " in text
-    assert f"(did you mean {deployment.name}x.snapshots?)" in text
+    for command in (["inspect"], ["snapshots", "list"], ["reset"]):
+        assert run(monkeypatch, *command, *options) == 69
+        text = capsys.readouterr().err
+        assert f"there is no topic {deployment.name}.snapshots with the snapshots of {deployment.name} on " in text
+        assert f"(did you mean {deployment.name}x.snapshots?)" in text
 
 
 def read_all(source, at):

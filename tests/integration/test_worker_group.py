@@ -1,13 +1,12 @@
 """Workers that come and go while there is more to do than they can."""
 
 import re
-import threading
 import time
 
 import pytest
 
 from tests.brokers import produce
-from tests.integration.workers import Deployment, records
+from tests.integration.workers import Deployment, records, wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
@@ -95,15 +94,9 @@ def test_more_workers_than_partitions_wait(broker):
     deployment = Deployment(broker, partitions=1)
     produce(broker, deployment.input, records(1000, 1))
     with deployment.worker() as first, deployment.worker() as second:
-        threads = [threading.Thread(target=worker.ready) for worker in (first, second)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        end = time.monotonic() + 20
-        while first.health()["records"] + second.health()["records"] < 1000:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        first.ready()
+        second.ready()
+        wait_until(lambda: first.health()["records"] + second.health()["records"] >= 1000)
         idle = first if not first.health()["partitions"] else second
         busy = second if idle is first else first
         assert busy.terminate() == 0
@@ -128,9 +121,7 @@ def test_a_killed_worker_s_open_transaction_is_ended_by_who_takes_over(broker):
             sent += 400
             time.sleep(0.05)
         wait_for_share(stays, 4, 60)
-        end = time.monotonic() + 60
-        while len(deployment.answers()) < sent:
-            assert time.monotonic() < end
+        wait_until(lambda: len(deployment.answers()) >= sent, 60)
         assert "-dies is gone from the group: ended what it had left open" in stays.log()
         assert stays.terminate() == 0
     answers = deployment.answers()

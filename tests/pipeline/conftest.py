@@ -26,6 +26,18 @@ def command(monkeypatch):
 
 
 @pytest.fixture
+def printed(monkeypatch, capsys):
+    """Run a command by a function of a test, and return what it has printed: it must have ended with a code."""
+
+    def printed_by(run, *arguments, code=0, **how):
+        found, shown = run(monkeypatch, *arguments, **how), capsys.readouterr()
+        assert found == code, shown.err
+        return shown
+
+    return printed_by
+
+
+@pytest.fixture
 def soon_alerts(monkeypatch):
     """Rules that raise their alerts after a few records."""
     monkeypatch.setattr(rules, "DEAD_LETTERS_WINDOW", 20)

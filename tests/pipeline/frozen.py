@@ -5,7 +5,6 @@ is meant to stand there, and never to let a test pass.
 """
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,8 +20,6 @@ from tests.pipeline.memory_deployment import rekeyed as both_hops
 from tests.pipeline.repartition.two_hops import ROUTES
 from tests.pipeline.sparse_streams import by_name, entries, sparse_records
 from tests.pipeline.streams import TOPIC, settings
-
-Scenario = Callable[[pytest.MonkeyPatch], MemoryDeployment]
 
 DIGESTS = Path(__file__).parents[1] / "data" / "frozen_bytes.json"
 

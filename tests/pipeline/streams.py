@@ -122,11 +122,7 @@ def alike(given, log, stops=()):
     for stop in stops:
         worker = task(given)
         outputs = process(worker, uneven(log[:stop], stop))
-        fresh = restored(
-            given,
-            worker.partition_state(),
-            [worker.models.snapshot(name) for name in worker.models.pending(everything=True)],
-        )
+        fresh = restored(given, *stored(worker))
         outputs.add(process(fresh, uneven(log[stop:], stop)))
         assert outputs == expected
         assert states(fresh) == states(whole)
@@ -135,6 +131,12 @@ def alike(given, log, stops=()):
 
 def states(worker):
     return {model.name: model.state() for model in worker.models}
+
+
+def stored(worker):
+    """The state of a partition and the snapshots that are to be written, from which a new task goes on."""
+    snapshots = [worker.models.snapshot(name) for name in worker.models.pending(everything=True)]
+    return worker.partition_state(), snapshots
 
 
 def restore(fresh, state, snapshots):

@@ -20,6 +20,8 @@ from resonance.pipeline.records import Message
 from resonance.pipeline.timestamps import epoch_ms
 from rich.console import Console
 
+pytestmark = pytest.mark.slow
+
 
 def cluster(name, **centre):
     return {"id": name, "size": 30, "centre": centre, "spread": dict.fromkeys(centre, 1.0), "nodes": 2}
@@ -82,6 +84,8 @@ def test_what_happens_to_the_regions_is_four_incidents():
 
 def test_the_demo_needs_no_more_than_a_worker(tmp_path, monkeypatch):
     monkeypatch.setattr("resonance.pipeline.demo.run.find_spec", lambda _: None)
+    # Its worker lives to the end.
+    monkeypatch.setattr("resonance.pipeline.demo.run.KILL_AT", 2.0)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
     screen = io.StringIO()

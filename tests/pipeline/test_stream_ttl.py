@@ -9,6 +9,7 @@ from resonance.pipeline.replay.opening import Span
 from resonance.pipeline.replay.replaying import ReplayOutput, replay_topics
 from resonance.schemas import ClusterTable
 
+from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC, payloads
 from tests.pipeline.task.test_stream_ttl import OWN, ends, given, log_of
@@ -199,7 +200,6 @@ def test_versions_that_begin_after_going_back_behind_an_end_were_never_used(depl
     assert used.isdisjoint(begun)
 
 
-def test_a_stream_is_shown_as_its_snapshot_has_it(deployment, command, capsys):
+def test_a_stream_is_shown_as_its_snapshot_has_it(deployment, printed):
     models = deployment.restored(TOPIC)[AT].task.models
-    assert command("inspect", "--stream", models.names[0], "--json") == 0
-    assert orjson.loads(capsys.readouterr().out)
+    assert orjson.loads(printed(run, "inspect", "--stream", models.names[0], "--json").out)

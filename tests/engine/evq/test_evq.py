@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from resonance.engine import EVQ, ParameterError, RecordError
+from resonance.engine import EVQ, ParameterError
 from resonance.engine.state import pack, unpack
 
 from tests.engine.streams import shifting
@@ -172,11 +172,6 @@ def test_rescaled_and_moved_features_give_the_same_clusters():
 def test_parameters_that_do_not_fit_each_other_are_refused(given, message):
     with pytest.raises(ParameterError, match=message):
         EVQ(**given)
-
-
-def test_more_features_than_matrices_are_kept_for_are_refused():
-    with pytest.raises(RecordError, match="257 features, the engine takes at most 256; project them"):
-        EVQ().learn(np.zeros((1, 257)))
 
 
 @pytest.mark.parametrize("given", [{"fac": 1e-200}, {"mode": "evq", "vig": 1e-200}])

@@ -28,10 +28,9 @@ def _commands(group, name=""):
             yield f"{name}{word}", {option for parameter in command.params for option in parameter.opts}
 
 
-def test_an_old_command_says_what_it_is_now(monkeypatch, capsys):
+def test_an_old_command_says_what_it_is_now(printed):
     for old, new in main.MOVED.items():
-        assert run(monkeypatch, old, "--json") == 2
-        assert capsys.readouterr().err == f"error: resonance {old} is now: resonance {new}\n"
+        assert printed(run, old, "--json", code=2).err == f"error: resonance {old} is now: resonance {new}\n"
         assert new.split()[0] in main.COMMANDS
 
 
@@ -50,11 +49,10 @@ def test_the_rights_say_for_every_command_that_asks_a_broker_who_needs_them():
         *("topics create", "topics check", "snapshots list", "snapshots export file", "dlq list", "dlq replay"),
     ],
 )
-def test_an_absent_broker_is_one_line(monkeypatch, capsys, tmp_path, command):
+def test_an_absent_broker_is_one_line(tmp_path, command, printed):
     (tmp_path / "in.csv").write_text("x\n1\n")
     options = [*command.split(), "--broker", "127.0.0.1:9", "--broker.answer_timeout", "0.5", "--input.topics", "in"]
-    assert run(monkeypatch, *options) == 69
-    assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:9 within 0.5 s")
+    assert printed(run, *options, code=69).err.startswith("error: no Kafka broker answers at 127.0.0.1:9 within 0.5 s")
 
 
 def _helps(group, name="resonance"):
@@ -105,9 +103,8 @@ def test_options_of_every_command_may_stand_anywhere():
     ]
 
 
-def test_the_demo_takes_no_settings(monkeypatch, capsys):
-    assert run(monkeypatch, "demo", "--name", "x") == 2
-    assert "resonance demo reads no settings of a deployment" in capsys.readouterr().err
+def test_the_demo_takes_no_settings(printed):
+    assert "resonance demo reads no settings of a deployment" in printed(run, "demo", "--name", "x", code=2).err
 
 
 @pytest.mark.parametrize("behind", [["--name", "x"], ["--engine.tau", "0.1"], []])
@@ -128,33 +125,28 @@ def test_levels_that_learn_apart_begin_anew_together(monkeypatch, capsys, comman
     assert " is not available with hierarchy = keyed: roots and subtrees stand in two logs" in capsys.readouterr().err
 
 
-def test_the_settings_are_shown_as_toml(monkeypatch, capsys):
+def test_the_settings_are_shown_as_toml(printed):
     ranges = '{"geo.lat": [-90, 90]}'
     options = ["--input.topics", "t", '--input.features=["geo.lat"]', "--prepare.scale", "given"]
-    assert run(monkeypatch, "settings", *options, "--prepare.ranges", ranges) == 0
-    shown = tomllib.loads(capsys.readouterr().out)
+    shown = tomllib.loads(printed(run, "settings", *options, "--prepare.ranges", ranges).out)
     assert (shown["input"]["features"], shown["prepare"]["ranges"]) == (["geo.lat"], {"geo.lat": [-90.0, 90.0]})
 
 
-def test_the_reference_needs_no_settings(monkeypatch, capsys):
-    assert run(monkeypatch, "settings", "--reference") == 0
-    assert capsys.readouterr().out == as_markdown()
+def test_the_reference_needs_no_settings(printed):
+    assert printed(run, "settings", "--reference").out == as_markdown()
 
 
-def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(tmp_path, monkeypatch, capsys):
+def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(tmp_path, monkeypatch, printed):
     (tmp_path / "own readings.csv").write_text("id,warm,wet\n" + "".join(f"{n},{n % 7},{n % 5}\n" for n in range(20)))
-    assert run(monkeypatch, "replay", "own readings.csv", "--output", "out", "--set", "input.features=cold") == 2
-    error = capsys.readouterr().err
+    error = printed(run, "replay", "own readings.csv", "--output", "out", "--set", "input.features=cold", code=2).err
     assert "none of the 20 records of own readings.csv could be used (missing_feature 20)" in error
     assert "resonance produce 'own readings.csv' --dry-run --save-settings resonance.toml" in error
     # What it says is what helps.
     assert run(monkeypatch, "produce", "own readings.csv", "--dry-run", "--save-settings", "resonance.toml") == 0
-    assert run(monkeypatch, "replay", "own readings.csv", "--output", "again") == 0
-    assert "replayed 20 records" in capsys.readouterr().out
+    assert "replayed 20 records" in printed(run, "replay", "own readings.csv", "--output", "again").out
     # Without any settings it takes them itself.
     (tmp_path / "resonance.toml").unlink()
-    assert run(monkeypatch, "replay", "own readings.csv", "--output", "third") == 0
-    said = capsys.readouterr()
+    said = printed(run, "replay", "own readings.csv", "--output", "third")
     assert "replayed 20 records" in said.out
     assert "input.features: warm, wet\n" in said.err
     assert "1 stream in the warm-up (20 of 25 records); prepare.warmup_records has how many it takes" in said.out

@@ -90,13 +90,12 @@ def test_names_of_all_languages_stay_as_they_are(text):
     assert printable(text) == text
 
 
-def test_an_error_shows_content_in_its_own_lines_only(monkeypatch, capsys):
+def test_an_error_shows_content_in_its_own_lines_only(monkeypatch, printed):
     def fails(*_, **__):
         raise ConfigurationError(f"no stream {HOSTILE}", "  one choice")
 
     monkeypatch.setattr(main, "app", fails)
-    assert run(monkeypatch, "watch") == 2
-    assert capsys.readouterr().err == f"error: no stream {SEEN}\n  one choice\n"
+    assert printed(run, "watch", code=2).err == f"error: no stream {SEEN}\n  one choice\n"
 
 
 def test_all_text_leaves_by_the_doors_that_escape_it():

@@ -9,6 +9,7 @@ from resonance.pipeline.cli import evaluate, main, plans
 from resonance.pipeline.config.fields import Fields
 from resonance.pipeline.config.messages import masked, secrets
 
+from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC
 
@@ -45,11 +46,10 @@ def test_other_words_stay():
 
 
 @pytest.mark.parametrize("name", ["broker.librdkafka.sasl.password", "worker.web_token", "page.token"])
-def test_a_plan_is_shown_without_the_secret(monkeypatch, capsys, command, name):
+def test_a_plan_is_shown_without_the_secret(monkeypatch, command, name, printed):
     MemoryDeployment(monkeypatch).work(10)
     for form in ((), ("--json",)):
-        assert command("reset", "--topics", TOPIC, "--set", f"{name}={SECRET}", *form) == 0
-        shown = "".join(capsys.readouterr())
+        shown = "".join(printed(run, "reset", "--topics", TOPIC, "--set", f"{name}={SECRET}", *form))
         assert "the same command with --yes" in shown
         assert SECRET not in shown
 

@@ -334,53 +334,41 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
             r"^broker\.librdkafka = \*+: sasl\.username must be text, a number",
         ),
         (
-            {"broker.librdkafka.security.protocol": "TLS"},
-            r"^broker\.librdkafka\.security\.protocol = 'TLS': librdkafka refuses it \(Invalid value",
-        ),
-        (
-            {"broker.librdkafka.socket.timeout.ms": 1},
-            r"^broker\.librdkafka\.socket\.timeout\.ms = '1': librdkafka refuses it \(.* outside allowed range 10",
-        ),
-        (
             {"broker.librdkafka": {"sasl": {"pasword": "hunter2"}}},
             r"^broker\.librdkafka\.sasl\.pasword = \*+: librdkafka has no such property \(did you mean sasl\.passwo",
-        ),
-        (
-            {"broker.librdkafka.isolation.level": "read_uncommitted"},
-            r"^broker\.librdkafka\.isolation\.level = .*: must not be set: it is what delivery needs; leave it out",
-        ),
-        (
-            {"broker.librdkafka.topic.acks": "1"},
-            r"^broker\.librdkafka\.topic\.acks = .*: must not be set: it is what delivery needs; leave it out",
-        ),
-        (
-            {"broker.librdkafka.log_level": 7},
-            r"^broker\.librdkafka\.log\.level = .*: must not be set: it is what delivery needs; leave it out",
         ),
         (
             {"broker.librdkafka.sasl.mechanism": "OAUTHBEARER"},
             r"^broker\.librdkafka\.sasl\.oauthbearer\.method = 'default': must be oidc with sasl\.mechanism",
         ),
         (
-            {"broker.librdkafka.sasl.oauthbearer.token.endpoint.url": "http://login.example/token"},
-            r"^broker\.librdkafka\.sasl\.oauthbearer\.token\.endpoint\.url = .*: must begin with https://",
-        ),
-        (
-            {"broker.librdkafka.sasl.oauthbearer.token.endpoint.url": "https://me:hunter2@login.example/token"},
-            r"^broker\.librdkafka\.sasl\.oauthbearer\.token\.endpoint\.url = 'https://\*\*\*@.*: must hold no log-in",
-        ),
-        (
             {"schema_registry.client.max.retries": 9},
             r"^schema_registry\.client\.max\.retries = '9': must not be set: a worker waits for a registry for a fixed",
-        ),
-        (
-            {"broker.librdkafka.session.timeout.ms": 9000},
-            r"^broker\.librdkafka\.session\.timeout\.ms = .*: must not be set: it follows from broker\.session_timeout",
         ),
     ],
 )
 def test_what_cannot_be_used_is_named_with_what_can(values, expected):
     assert re.search(expected, refusal(values)), refusal(values)
+
+
+TOKENS = "sasl.oauthbearer.token.endpoint.url"
+NEEDED = ".*: must not be set: it is what delivery needs; leave it out"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("security.protocol", "TLS", r"'TLS': librdkafka refuses it \(Invalid value"),
+        ("socket.timeout.ms", 1, r"'1': librdkafka refuses it \(.* outside allowed range 10"),
+        *(("isolation.level", "read_uncommitted", NEEDED), ("topic.acks", "1", NEEDED), ("log_level", 7, NEEDED)),
+        (TOKENS, "http://login.example/token", ".*: must begin with https://"),
+        (TOKENS, "https://me:hunter2@login.example/token", r"'https://\*\*\*@.*: must hold no log-in"),
+        ("session.timeout.ms", 9000, r".*: must not be set: it follows from broker\.session_timeout"),
+    ],
+)
+def test_a_property_of_librdkafka_that_cannot_be_used_is_named_with_the_reason(name, value, expected):
+    shown = re.escape(f"broker.librdkafka.{name.replace('_', '.')} = ")
+    assert re.search(f"^{shown}{expected}", refusal({f"broker.librdkafka.{name}": value}))
 
 
 @pytest.mark.parametrize(

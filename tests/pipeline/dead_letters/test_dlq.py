@@ -65,14 +65,13 @@ def source(broker):
     return ReplaySource(broker.client_settings(), "shop", places, topics, atomic=False)
 
 
-def test_dead_letters_are_listed_and_counted(monkeypatch, capsys, broker):
+def test_dead_letters_are_listed_and_counted(broker, printed):
     filled(
         broker,
         *((dead_letter(n), b'{"x": "a"}') for n in range(3)),
         (dead_letter(7, kind="not_json", stage="decode"), b"{"),
     )
-    assert run(monkeypatch, broker.bootstrap, "list", "--limit", "2") == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    lines = [line.split() for line in printed(run, broker.bootstrap, "list", "--limit", "2").out.splitlines()]
     assert lines[1] == ["orders[0]@2", "wrong_type", "10", "x", "is", "text,", "not", "a", "number"]
     assert lines[2][:3] == ["orders[0]@7", "not_json", "1"]
     assert lines[-2:] == [["validate", "wrong_type", "3"], ["decode", "not_json", "1"]]
@@ -98,10 +97,9 @@ def test_dead_letters_can_be_chosen_and_exported(monkeypatch, capsys, tmp_path, 
     assert (first["bytes"], first["truncated"], second["bytes"], second["truncated"]) == (8, None, 5000, "value")
 
 
-def test_a_list_without_dead_letters_says_so(monkeypatch, capsys, broker):
+def test_a_list_without_dead_letters_says_so(broker, printed):
     filled(broker)
-    assert run(monkeypatch, broker.bootstrap, "list") == 0
-    assert capsys.readouterr() == ("", "no dead letters on shop.dead-letters\n")
+    assert printed(run, broker.bootstrap, "list") == ("", "no dead letters on shop.dead-letters\n")
 
 
 @pytest.mark.parametrize(
@@ -124,16 +122,14 @@ def test_a_partition_is_a_number_or_that_of_one_topic(monkeypatch, capsys, broke
         (["replay", "--partition", "orders"], 2, "--partition orders: give a number"),
     ],
 )
-def test_options_that_mean_nothing_are_reported(monkeypatch, capsys, broker, options, code, said):
+def test_options_that_mean_nothing_are_reported(broker, options, code, said, printed):
     filled(broker)
-    assert run(monkeypatch, broker.bootstrap, *options) == code
-    assert said in capsys.readouterr().err
+    assert said in printed(run, broker.bootstrap, *options, code=code).err
 
 
-def test_a_replay_does_nothing_without_yes(monkeypatch, capsys, broker):
+def test_a_replay_does_nothing_without_yes(broker, printed):
     filled(broker, (dead_letter(5), b"five"), (dead_letter(3), b"three"), (dead_letter(4, truncated="value"), b"fo"))
-    assert run(monkeypatch, broker.bootstrap, "replay") == 0
-    said = capsys.readouterr()
+    said = printed(run, broker.bootstrap, "replay")
     *tables, below = said.out.splitlines()
     assert [line.split() for line in tables] == [
         ["to", "class", "records"],
@@ -147,10 +143,9 @@ def test_a_replay_does_nothing_without_yes(monkeypatch, capsys, broker):
     assert not stored(broker)
 
 
-def test_a_replay_gives_each_record_back_once_and_in_order(monkeypatch, capsys, broker):
+def test_a_replay_gives_each_record_back_once_and_in_order(monkeypatch, capsys, broker, printed):
     filled(broker, (dead_letter(5), b"five"), (dead_letter(3), b"three"), (dead_letter(5), b"five"))
-    assert run(monkeypatch, broker.bootstrap, "replay", "--yes", "--json") == 0
-    shown = json.loads(capsys.readouterr().out)
+    shown = json.loads(printed(run, broker.bootstrap, "replay", "--yes", "--json").out)
     assert (shown["done"], shown["records"], shown["classes"]) == (True, 2, {"wrong_type": 2})
     found = stored(broker)
     assert [message.value() for message in found] == [b"three", b"five"]
@@ -175,26 +170,23 @@ def test_a_record_of_a_message_goes_back_in_a_message_of_its_own(monkeypatch, ca
     ]
 
 
-def test_a_record_of_a_message_with_a_schema_stays(monkeypatch, capsys, broker):
+def test_a_record_of_a_message_with_a_schema_stays(broker, printed):
     filled(broker, (dead_letter(5, index=2), b'{"n":2}'))
     avro = ("--input.format", "avro", "--schema_registry.url", "http://127.0.0.1:1")
-    assert run(monkeypatch, broker.bootstrap, "replay", "--yes", "--input.records", "items", *LISTED, *avro) == 0
-    out = capsys.readouterr().out
+    out = printed(run, broker.bootstrap, "replay", "--yes", "--input.records", "items", *LISTED, *avro).out
     assert "orders[0]@5.2" in out
     assert "part of a message with a schema" in out
     assert not stored(broker)
 
 
 def test_dead_letters_of_which_the_broker_may_have_forgotten_that_they_were_replayed_are_reported(
-    monkeypatch, capsys, broker
+    monkeypatch, broker, printed
 ):
     filled(broker, (dead_letter(5), b"five"), (dead_letter(6), b"six"))
     monkeypatch.setattr(dlq, "FORGOTTEN_MS", -60_000)
-    assert run(monkeypatch, broker.bootstrap, "replay") == 0
-    assert "nothing is known of earlier replays of these partitions" in capsys.readouterr().err
+    assert "nothing is known of earlier replays of these partitions" in printed(run, broker.bootstrap, "replay").err
     replay(source(broker), Choice(), limit=1)
-    assert run(monkeypatch, broker.bootstrap, "replay") == 0
-    assert "nothing is known" not in capsys.readouterr().err
+    assert "nothing is known" not in printed(run, broker.bootstrap, "replay").err
 
 
 def test_a_class_can_be_replayed_before_the_others(broker):
@@ -228,7 +220,7 @@ def test_dead_letters_of_a_topic_that_is_no_input_stay(broker):
     assert made.records == 0
 
 
-def test_dead_letters_of_an_earlier_topic_of_that_name_stay(monkeypatch, capsys, broker):
+def test_dead_letters_of_an_earlier_topic_of_that_name_stay(monkeypatch, broker, printed):
     filled(
         broker,
         (dead_letter(5), b"unsaid"),
@@ -238,14 +230,12 @@ def test_dead_letters_of_an_earlier_topic_of_that_name_stay(monkeypatch, capsys,
     first = source(broker)
     made_again = replace(first, topics={**first.topics, "orders": FoundTopic("second", PARTITIONS)})
     monkeypatch.setattr(dlq, "replay_source", lambda *_: made_again)
-    assert run(monkeypatch, broker.bootstrap, "replay", "--yes") == 0
-    said = capsys.readouterr()
+    said = printed(run, broker.bootstrap, "replay", "--yes")
     assert said.out.splitlines()[-2] == "orders[0]@6  of an earlier topic of that name"
     assert "orders was deleted and made again since 1 of these dead letters were written" in said.err
     assert "dlq list --export FILE" in said.err
     assert [message.value() for message in stored(broker)] == [b"unsaid", b"new"]
-    assert run(monkeypatch, broker.bootstrap, "list", "--json") == 0
-    dead_letters = json.loads(capsys.readouterr().out)["letters"]
+    dead_letters = json.loads(printed(run, broker.bootstrap, "list", "--json").out)["letters"]
     assert [(one["topic_id"], one["version"]) for one in dead_letters] == [(None, None), ("first", 1), ("second", 2)]
 
 

@@ -148,11 +148,10 @@ def test_an_engine_without_the_parameters_of_the_settings_begins_with_its_defaul
     assert document["notes"] == ["evq begins with its own defaults, without the settings engine.valley"]
 
 
-def test_candidates_in_processes_give_the_same_figures(evaluated, file, monkeypatch, capsys):
+def test_candidates_in_processes_give_the_same_figures(evaluated, file, printed):
     options = ("--truth", "kind", "-e", "caea", "-e", "evq")
     one = evaluated(*options)
-    assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "2", "--json", *options) == 0
-    two = orjson.loads(capsys.readouterr().out)
+    two = orjson.loads(printed(run, "evaluate", file, *GIVEN, *SMALL, "--processes", "2", "--json", *options).out)
     for document in (one, two):
         for candidate in document["candidates"]:
             candidate["figures"].pop("microseconds")
@@ -243,7 +242,7 @@ def test_one_class_is_evaluated_with_a_remark(tmp_path, monkeypatch, capsys):
     assert "the truth has one class" in capsys.readouterr().out
 
 
-def test_ami_is_left_out_with_a_remark_where_it_would_take_too_long(evaluated, file, monkeypatch, capsys):
+def test_ami_is_left_out_with_a_remark_where_it_would_take_too_long(evaluated, file, monkeypatch, capsys, printed):
     options = ("--truth", "kind", "-e", "caea", "-e", "evq")
     expected = [one["figures"] for one in evaluated(*options)["candidates"]]
     monkeypatch.setattr("resonance.pipeline.evaluate.figures.AMI_STEPS", 1_200 * 3 - 1)
@@ -257,27 +256,26 @@ def test_ami_is_left_out_with_a_remark_where_it_would_take_too_long(evaluated, f
         assert one["figures"]["ari"] == figures["ari"]
         # In the first window there are fewer classes.
         assert one["windows"][0]["ami"] is not None
-    assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", *options) == 0
-    assert "AMI is left out" in capsys.readouterr().out
+    assert "AMI is left out" in printed(run, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", *options).out
     assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, *options, "--fail-under", "ami=.5") == 2
     assert "has no such figure" in capsys.readouterr().err
 
 
-def test_a_missing_file_and_a_missing_broker_end_in_a_sentence(tmp_path, monkeypatch, capsys):
+def test_a_missing_file_and_a_missing_broker_end_in_a_sentence(tmp_path, monkeypatch, printed):
     monkeypatch.chdir(tmp_path)
     assert run(monkeypatch, "evaluate", "gone.jsonl", *GIVEN) == 66
     away = ("--broker", "127.0.0.1:1", "--set", "broker.answer_timeout=1")
-    assert run(monkeypatch, "evaluate", "machines", *GIVEN, *away) == 69
-    assert "no Kafka broker answers" in capsys.readouterr().err
+    assert "no Kafka broker answers" in printed(run, "evaluate", "machines", *GIVEN, *away, code=69).err
 
 
-def test_nested_columns_of_parquet_are_members_and_others_end_in_a_sentence(evaluated, tmp_path, monkeypatch, capsys):
+def test_nested_columns_of_parquet_are_members_and_others_end_in_a_sentence(
+    evaluated, tmp_path, monkeypatch, capsys, printed
+):
     rows = list(lines())
     columns = {name: [row[name] for row in rows] for name in ("cpu", "latency_ms", "net", "kind")}
     parquet.write_table(pyarrow.table(columns), tmp_path / "nested.parquet")
     own = (*GIVEN, *SMALL, "--truth", "kind", "--processes", "1")
-    assert run(monkeypatch, "evaluate", "nested.parquet", *own, "--json") == 0
-    found = orjson.loads(capsys.readouterr().out)["candidates"][0]["figures"]
+    found = orjson.loads(printed(run, "evaluate", "nested.parquet", *own, "--json").out)["candidates"][0]["figures"]
     assert found["ari"] == evaluated("--truth", "kind")["candidates"][0]["figures"]["ari"]
     parquet.write_table(pyarrow.table(columns | {"odd": [b"\xff"] * len(rows)}), tmp_path / "odd.parquet")
     assert run(monkeypatch, "evaluate", "odd.parquet", *own) == 2

@@ -69,15 +69,13 @@ def test_times_are_named_where_outputs_would_not_have_them():
     assert "which input.time_path cannot read" in unreadable
 
 
-def test_the_notes_come_before_anything_is_sent(monkeypatch, capsys, tmp_path):
+def test_the_notes_come_before_anything_is_sent(monkeypatch, tmp_path, printed):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.csv").write_text("id,latency_ms\n" + "".join(f"r{n},{n}\n" for n in range(200)))
     (tmp_path / "labels.jsonl").write_text('{"id": "r1", "labels": ["a"]}\n')
     text = 'stream = "topic"\n[input]\ntopics = ["in"]\nfeatures = ["latency"]\nid_path = "id"\n'
     (tmp_path / "resonance.toml").write_text(text + '[labels]\ntopic = "late"\n[engine]\nname = "mlca"\n')
-    assert run(monkeypatch, "produce", "in.csv", "--dry-run") == 0
-    said = capsys.readouterr().err
+    said = printed(run, "produce", "in.csv", "--dry-run").err
     assert "note: input.features names what no record has: latency (did you mean latency_ms?)" in said
     assert "resonance.toml" not in said
-    assert run(monkeypatch, "produce", "labels.jsonl", "--topic", "late", "--dry-run") == 0
-    assert "note" not in capsys.readouterr().err
+    assert "note" not in printed(run, "produce", "labels.jsonl", "--topic", "late", "--dry-run").err

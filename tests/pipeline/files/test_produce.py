@@ -64,11 +64,10 @@ def test_each_record_goes_to_the_partition_of_its_key(monkeypatch, capsys, tmp_p
     assert 'topics = ["keyed"]\nfeatures = ["x"]' in said.err
 
 
-def test_a_table_says_how_many_records_each_partition_got(monkeypatch, capsys, tmp_path, broker):
+def test_a_table_says_how_many_records_each_partition_got(tmp_path, broker, printed):
     (tmp_path / "in.jsonl").write_text('{"x": 1}\nnonsense\n' * 6)
     options = ["--skip-bad", "--limit", "5", "--rate", "1000", "--input.features", "x"]
-    assert run(monkeypatch, "in.jsonl", "-t", "turns", "--broker", broker.bootstrap, *options) == 0
-    said = capsys.readouterr()
+    said = printed(run, "in.jsonl", "-t", "turns", "--broker", broker.bootstrap, *options)
     *table, below = said.out.splitlines()
     assert [line.split() for line in table] == [
         ["partition", "records"],
@@ -79,49 +78,43 @@ def test_a_table_says_how_many_records_each_partition_got(monkeypatch, capsys, t
     assert "resonance.toml" not in said.err, "the settings say where the features stand"
 
 
-def test_a_dry_run_needs_no_broker(monkeypatch, capsys, tmp_path):
+def test_a_dry_run_needs_no_broker(tmp_path, printed):
     (tmp_path / "my flows.csv").write_text("host,x\n" + "a,1\n" * 5)
-    assert run(monkeypatch, "my flows.csv", "--dry-run", "--key", "host", "--map", "m.x=x") == 0
-    said = capsys.readouterr()
+    said = printed(run, "my flows.csv", "--dry-run", "--key", "host", "--map", "m.x=x")
     assert said.out.splitlines() == ['a: {"m":{"x":1}}'] * 3
     assert 'name = "my-flows"' in said.err
-    assert run(monkeypatch, "my flows.csv", "--dry-run", "--json") == 0
-    shown = json.loads(capsys.readouterr().out)
+    shown = json.loads(printed(run, "my flows.csv", "--dry-run", "--json").out)
     assert shown["records"][0] == {"key": None, "timestamp": None, "value": {"host": "a", "x": 1}}
     assert 'features = ["x"]' in shown["settings"]
 
 
-def test_the_suggestion_knows_all_that_is_produced(monkeypatch, capsys, tmp_path, broker):
+def test_the_suggestion_knows_all_that_is_produced(monkeypatch, tmp_path, broker, printed):
     rows = [f"{'late' if n >= 2_400 else f's{n % 2}'},{'oops' if n in (2_200, 2_700) else n}" for n in range(3_000)]
     (tmp_path / "in.csv").write_text("\n".join(["site,x", *rows]) + "\n")
     for options, records, words, strange in (
         ([], 3_000, '"late", "s0", "s1"', 2),
         (["--limit", "2300"], 2_300, '"s0"', 1),
     ):
-        assert run(monkeypatch, "in.csv", "-t", "late", "--broker", broker.bootstrap, *options) == 0
-        said = capsys.readouterr().err
+        said = printed(run, "in.csv", "-t", "late", "--broker", broker.bootstrap, *options).err
         assert f"site = [{words}" in said
         assert f"x is no number in {strange} of {records:,} records, such as 'oops'" in said
         assert "From the first" not in said
     monkeypatch.setattr(examination, "EXAMINED", BATCH)
-    assert run(monkeypatch, "in.csv", "--dry-run") == 0
-    assert "# From the first 2,000 records; without --dry-run" in capsys.readouterr().err
-    assert run(monkeypatch, "in.csv", "--dry-run", "--limit", "2") == 0
-    said = capsys.readouterr()
+    assert "# From the first 2,000 records; without --dry-run" in printed(run, "in.csv", "--dry-run").err
+    said = printed(run, "in.csv", "--dry-run", "--limit", "2")
     assert len(said.out.splitlines()) == 2
     assert "From the first" not in said.err
 
 
 def test_what_is_in_the_way_is_shown_before_anything_is_sent_and_what_comes_later_at_the_end(
-    monkeypatch, capsys, tmp_path, broker
+    monkeypatch, capsys, tmp_path, broker, printed
 ):
     rows = [f"{'N/A' if n == 7 else n % 700},{'none' if n == 2_500 else n % 80 / 7}" for n in range(3_000)]
     (tmp_path / "in.csv").write_text("\n".join(["x,y", *rows]) + "\n")
     assert run(monkeypatch, "in.csv", "-t", "seen", "--broker", "127.0.0.1:1", "--broker.answer_timeout", "1") != 0
     assert "note: x is no number in 1 of 3,000 records, such as 'N/A': these would" in capsys.readouterr().err
     monkeypatch.setattr(examination, "EXAMINED", BATCH)
-    assert run(monkeypatch, "in.csv", "-t", "seen", "--broker", broker.bootstrap) == 0
-    said = capsys.readouterr()
+    said = printed(run, "in.csv", "-t", "seen", "--broker", broker.bootstrap)
     assert "produced 3,000 records" in said.out
     before = after = said.err
     assert before.index("note: x is") < before.index("note: y is no number in 1 of 3,000 records, such as 'none'")
@@ -153,31 +146,28 @@ def test_the_options_that_the_notes_name_are_taken_where_the_user_wants(monkeypa
 
 
 @pytest.mark.parametrize("settings", [[], ["--input.features", "x,y"]])
-def test_many_dead_letters_are_sent_only_on_demand_without_a_terminal(monkeypatch, capsys, tmp_path, broker, settings):
+def test_many_dead_letters_are_sent_only_on_demand_without_a_terminal(tmp_path, broker, settings, printed):
     rows = [f"{'N/A' if n % 150 == 0 else n},{'N/A' if n % 150 == 1 else n / 7}" for n in range(3_000)]
     (tmp_path / "in.csv").write_text("\n".join(["x,y", *rows]) + "\n")
     topic = f"unasked-{len(settings)}"
     options = ["in.csv", "-t", topic, "--broker", broker.bootstrap, *settings]
-    assert run(monkeypatch, *options) == 2
-    said = capsys.readouterr().err
+    said = printed(run, *options, code=2).err
     assert "x and y are no numbers in up to 40 of 3,000 records" in said
     assert "up to 40 of 3,000 records would be dead letters" in said.splitlines()[-1]
     assert "or --yes, which takes" in said.splitlines()[-1]
     assert topic not in said
-    assert run(monkeypatch, *options, "--yes") == 0
-    assert "produced 3,000 records" in capsys.readouterr().out
+    assert "produced 3,000 records" in printed(run, *options, "--yes").out
     assert b"N/A" not in b"".join(value for *_, value in stored(broker, topic))
 
 
-def test_a_feature_that_no_record_has_keeps_a_file_from_being_sent(monkeypatch, capsys, tmp_path):
+def test_a_feature_that_no_record_has_keeps_a_file_from_being_sent(monkeypatch, tmp_path, printed):
     (tmp_path / "in.csv").write_text("heat\n" + "1\n" * 20)
     options = ["in.csv", "--broker", "127.0.0.1:1", "--broker.answer_timeout", "1", "--input.features", "haet"]
-    assert run(monkeypatch, *options) == 2
-    assert "up to 20 of 20 records would be dead letters" in capsys.readouterr().err
+    assert "up to 20 of 20 records would be dead letters" in printed(run, *options, code=2).err
     assert run(monkeypatch, *options, "--prepare.missing", "mean") == 69
 
 
-def test_who_stops_at_a_question_has_produced_nothing(monkeypatch, capsys, tmp_path):
+def test_who_stops_at_a_question_has_produced_nothing(monkeypatch, tmp_path, printed):
     (tmp_path / "in.csv").write_text("x\nN/A\n" + "1\n" * 20)
 
     def confirm(*_, **__):
@@ -185,8 +175,7 @@ def test_who_stops_at_a_question_has_produced_nothing(monkeypatch, capsys, tmp_p
 
     monkeypatch.setattr(typer, "confirm", confirm)
     monkeypatch.setattr(produce_command, "_on_terminal", lambda: True)
-    assert run(monkeypatch, "in.csv", "--broker", "127.0.0.1:1") == 130
-    assert capsys.readouterr().err.endswith("stopped; nothing was changed\n")
+    assert printed(run, "in.csv", "--broker", "127.0.0.1:1", code=130).err.endswith("stopped; nothing was changed\n")
 
 
 def test_the_next_command_reads_the_file_in_the_same_way(monkeypatch, capsys, tmp_path):
@@ -199,23 +188,21 @@ def test_the_next_command_reads_the_file_in_the_same_way(monkeypatch, capsys, tm
     assert "--decimal x: it must be a point or a comma" in capsys.readouterr().err
 
 
-def test_the_settings_are_saved_but_never_over_a_file(monkeypatch, capsys, tmp_path, broker):
+def test_the_settings_are_saved_but_never_over_a_file(monkeypatch, capsys, tmp_path, broker, printed):
     (tmp_path / "in.csv").write_text("host,x\n" + "a,1\n" * 5)
     options = ["in.csv", "-t", "saved", "--broker", broker.bootstrap, "--save-settings"]
     for file, command in (
         ("resonance.toml", "resonance replay in.csv"),
         ("my s.toml", "resonance replay in.csv --config 'my s.toml'"),
     ):
-        assert run(monkeypatch, *options, file, "--dry-run") == 0
-        said = capsys.readouterr().err
+        said = printed(run, *options, file, "--dry-run").err
         assert said.endswith(f"settings saved to {file}; next: {command}\n")
         assert "features" not in said
         (tmp_path / file).rename(tmp_path / "old.toml")
     settings = Settings.load(tmp_path / "old.toml")
     assert (settings.input.topics, settings.input.features) == (("saved",), ("x",))
     for file, why in (("old.toml", "it is there already"), ("no/a.toml", "there is no folder no")):
-        assert run(monkeypatch, *options, file) == 2
-        assert f"--save-settings {file}: {why}" in capsys.readouterr().err
+        assert f"--save-settings {file}: {why}" in printed(run, *options, file, code=2).err
     assert run(monkeypatch, *options, "b.toml", "--input.features", "x") == 2
     assert "input.features is set, so nothing is suggested" in capsys.readouterr().err
     assert "features" in (tmp_path / "old.toml").read_text()
@@ -234,11 +221,10 @@ def test_the_settings_are_saved_but_never_over_a_file(monkeypatch, capsys, tmp_p
     ],
 )
 def test_what_is_wrong_with_a_file_is_reported_before_anything_is_produced(
-    monkeypatch, capsys, tmp_path, content, options, code, said
+    tmp_path, content, options, code, said, printed
 ):
     (tmp_path / "in.csv").write_text(content)
-    assert run(monkeypatch, "in.csv", "-t", "t", "--broker", "127.0.0.1:1", *options) == code
-    assert said in capsys.readouterr().err
+    assert said in printed(run, "in.csv", "-t", "t", "--broker", "127.0.0.1:1", *options, code=code).err
 
 
 def test_a_missing_topic_is_offered_the_nearest_and_the_way_to_make_it():
@@ -315,41 +301,37 @@ def test_a_bad_line_in_the_middle_is_reported_with_what_is_stored_by_then(monkey
 
 
 @pytest.mark.parametrize("options", [(), ("--input.features=x", "--set", "stream=key")])
-def test_records_without_a_key_are_noted_before_they_are_produced(monkeypatch, capsys, tmp_path, options):
+def test_records_without_a_key_are_noted_before_they_are_produced(monkeypatch, capsys, tmp_path, options, printed):
     rows = "".join(f"{'' if n % 10 == 0 else n % 3},{n % 7}.5\n" for n in range(2_000))
     (tmp_path / "in.csv").write_text(f"device,x\n{rows}")
     assert run(monkeypatch, "in.csv", "--key", "device", "--dry-run", *options) == 0
     assert "note: device is empty in 200 of 2,000 records: without a key these would be dead" in capsys.readouterr().err
-    assert run(monkeypatch, "in.csv", "--dry-run") == 0
-    assert "is empty" not in capsys.readouterr().err
+    assert "is empty" not in printed(run, "in.csv", "--dry-run").err
 
 
-def test_a_column_that_varies_late_is_a_feature_after_all(monkeypatch, capsys, tmp_path, broker):
+def test_a_column_that_varies_late_is_a_feature_after_all(monkeypatch, tmp_path, broker, printed):
     monkeypatch.setattr(examination, "EXAMINED", BATCH // 2)
     rows = "".join(f"{n % 7}.5,{n % 13}.5,{int(n > BATCH) * (n % 2) * 1.5}\n" for n in range(2 * BATCH))
     (tmp_path / "late.csv").write_text(f"a,b,late\n{rows}")
     options = ("--broker", broker.bootstrap, "--save-settings", "late.toml")
-    assert run(monkeypatch, "late.csv", "-t", "late", *options) == 0
-    said = capsys.readouterr().err
+    said = printed(run, "late.csv", "-t", "late", *options).err
     assert "note: left out of the features: late (0 in all records)" in said
     assert "note: late: a feature after all, because later records differ" in said
     assert tomllib.loads((tmp_path / "late.toml").read_text())["input"]["features"] == ["a", "b", "late"]
 
 
-def test_without_any_settings_the_topic_has_the_name_of_the_file(monkeypatch, capsys, tmp_path, broker):
+def test_without_any_settings_the_topic_has_the_name_of_the_file(tmp_path, broker, printed):
     (tmp_path / "my-orders.csv").write_text("x\n1\n2\n")
     options = ("--broker", broker.bootstrap, "--create-partitions", "4", "--save-settings", "resonance.toml")
-    assert run(monkeypatch, "my-orders.csv", *options) == 0
-    assert "produced 2 records of my-orders.csv on my-orders" in capsys.readouterr().out
+    assert "produced 2 records of my-orders.csv on my-orders" in printed(run, "my-orders.csv", *options).out
     assert tomllib.loads((tmp_path / "resonance.toml").read_text())["input"]["topics"] == ["my-orders"]
 
 
-def test_that_a_backlog_will_mix_is_noted_before_it_is_sent(monkeypatch, capsys, tmp_path, broker):
+def test_that_a_backlog_will_mix_is_noted_before_it_is_sent(monkeypatch, capsys, tmp_path, broker, printed):
     (tmp_path / "one.csv").write_text("host,x\n" + "a,1\n" * 500)
     for more, noted in (((), True), (("--key", "host"), False)):
         options = ("-t", f"mixed-{noted}", "--broker", broker.bootstrap, "--create-partitions", "4", *more)
-        assert run(monkeypatch, "one.csv", *options) == 0
-        said = capsys.readouterr().err
+        said = printed(run, "one.csv", *options).err
         assert ("days of a backlog mix; --create-partitions 1 keeps their order" in said) == noted
         assert run(monkeypatch, "one.csv", "-t", f"mixed-{noted}", "--broker", broker.bootstrap, *more) == 0
         again = f"mix; --topic mixed-{noted}-2 --create-partitions 1 keeps"

@@ -10,6 +10,7 @@ from resonance.pipeline.forward.receivers import receiver
 from resonance.pipeline.timestamps import canonical, later
 from resonance.schemas import load_schema
 
+from tests.pipeline.commands import run
 from tests.pipeline.forward.inbox import alert, notice, record
 
 KEY = "e93facc04764012d7bfb002500d5d1a6"
@@ -146,17 +147,15 @@ def test_the_path_of_a_url_says_what_it_takes(url, sent_to):
 
 
 @pytest.mark.parametrize("url", ["am:9093", "ftp://am", "http://", "http://me:hunter2@am", "http://am:0", "http://[a"])
-def test_a_url_that_is_none_is_refused_unseen(command, capsys, url):
-    assert command("alerts", "--to", url) == 2
-    said = capsys.readouterr().err
+def test_a_url_that_is_none_is_refused_unseen(url, printed):
+    said = printed(run, "alerts", "--to", url, code=2).err
     assert said.startswith("error: --to: write the URL as http://HOST:PORT of an Alertmanager")
     assert "hunter2" not in said
 
 
-def test_pagerduty_needs_its_key(command, capsys, monkeypatch):
+def test_pagerduty_needs_its_key(monkeypatch, printed):
     monkeypatch.setenv("RESONANCE_ALERTS__TOKEN", "hunter2")
-    assert command("alerts", "--to", ENQUEUE) == 2
-    said = capsys.readouterr().err
+    said = printed(run, "alerts", "--to", ENQUEUE, code=2).err
     assert re.search("32 characters: set RESONANCE_ALERTS__TOKEN", said)
     assert "hunter2" not in said
 
@@ -169,6 +168,5 @@ def test_pagerduty_needs_its_key(command, capsys, monkeypatch):
         (["--publish", "--each", "--group", "x"], "--each, --group: --publish lists nothing; leave them out"),
     ],
 )
-def test_options_of_the_list_and_of_sending_do_not_go_together(command, capsys, options, said):
-    assert command("alerts", *options) == 2
-    assert capsys.readouterr().err == f"error: {said}\n"
+def test_options_of_the_list_and_of_sending_do_not_go_together(options, said, printed):
+    assert printed(run, "alerts", *options, code=2).err == f"error: {said}\n"

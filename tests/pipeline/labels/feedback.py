@@ -7,7 +7,7 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.tasks import make_task
 
 from tests.pipeline.repartition.two_hops import ROUTES, Hops
-from tests.pipeline.streams import STAMP, TOPIC, restore
+from tests.pipeline.streams import STAMP, TOPIC, restore, stored
 
 LABELS = "labels"
 
@@ -97,7 +97,5 @@ def said(hops):
 def restarted(given, task):
     """A task that goes on from the snapshots of another."""
     fresh = make_task(given, ROUTES, task.partition)
-    restore(
-        fresh, task.partition_state(), [task.models.snapshot(stream) for stream in task.models.pending(everything=True)]
-    )
+    restore(fresh, *stored(task))
     return fresh

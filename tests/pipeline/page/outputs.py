@@ -36,80 +36,43 @@ def snapshot(name):
     return {member: value[member] for member in ("id", "size", "centre", "spread", "nodes")}
 
 
+def said_of(stream, second=0, **members):
+    """What every output about a stream has, caused by a record of its second, with members of its own."""
+    source = {"topic": "orders", "partition": 0, "offset": second}
+    common = {"stream": stream, "version": 1, "seq": 0, "cause": {"id": None, "source": source}}
+    return common | {"time": time_of(second)} | members
+
+
 def event(kind, name, seq=0, second=0, other=None):
-    value = {
-        "kind": kind,
-        "stream": name.rsplit("/", 2)[0],
-        "version": 1,
-        "level": 1,
-        "seq": seq,
-        "cluster": name,
-        "before": [snapshot(name)] if kind in ("absorbed", "vanished") else [],
-        "after": [] if kind in ("absorbed", "vanished") else [snapshot(name)],
-        "cause": {"id": None, "source": {"topic": "orders", "partition": 0, "offset": second}},
-        "time": time_of(second),
-    }
-    return value | ({} if other is None else {"other": other})
+    ended, more = kind in ("absorbed", "vanished"), {} if other is None else {"other": other}
+    before, after = [snapshot(name)] * ended, [snapshot(name)] * (not ended)
+    own = {"kind": kind, "level": 1, "seq": seq, "cluster": name, "before": before, "after": after}
+    return said_of(name.rsplit("/", 2)[0], second, **own, **more)
 
 
 def version_started(stream, version, second=0):
-    return event("version_started", f"{stream}/{version}/0", 0, second) | {
-        "version": version,
-        "cluster": None,
-        "after": [],
-    }
+    own = {"version": version, "cluster": None, "after": []}
+    return event("version_started", f"{stream}/{version}/0", 0, second) | own
 
 
 def drift(kind, name, seq=0, second=0):
     unit = {"cluster": name, "change": ["moved"], "features": []}
-    return {
-        "kind": kind,
-        "stream": name.rsplit("/", 2)[0],
-        "version": 1,
-        "seq": seq,
-        "detector": "watch",
-        "criterion": "evidence",
-        "value": 2.0,
-        "threshold": 1.0,
-        "cluster": name,
-        "units": [unit],
-        "cause": {"id": None, "source": {"topic": "orders", "partition": 0, "offset": second}},
-        "time": time_of(second),
-    }
+    own = {"kind": kind, "seq": seq, "detector": "watch", "criterion": "evidence", "value": 2.0, "threshold": 1.0}
+    return said_of(name.rsplit("/", 2)[0], second, **own, cluster=name, units=[unit])
 
 
 def alert(kind, stream, second=0, severity="critical"):
-    return {
-        "kind": kind,
-        "rule": "unlike",
-        "key": f"orders/unlike/{stream}/1/0",
-        "severity": severity,
-        "stream": stream,
-        "version": 1,
-        "seq": 0,
-        "text": f"{stream} is unlike what its model knows",
-        "evidence": {},
-        "since": time_of(second),
-        "cause": {"id": None, "source": {"topic": "orders", "partition": 0, "offset": second}},
-        "time": time_of(second),
-    }
+    own = {"kind": kind, "rule": "unlike", "key": f"orders/unlike/{stream}/1/0", "severity": severity, "evidence": {}}
+    text = f"{stream} is unlike what its model knows"
+    return said_of(stream, second, **own, text=text, since=time_of(second))
 
 
 def answer(stream, number, second=0, *, novel=False):
     name = None if number is None else f"{stream}/1/{number}"
-    return {
-        "id": None,
-        "source": {"topic": "orders", "partition": 0, "offset": second},
-        "stream": stream,
-        "version": 1,
-        "status": "assigned",
-        "cluster": name,
-        "clusters": [] if name is None else [name],
-        "score": 0.9,
-        "novel": novel,
-        "path": [1],
-        "time": time_of(second),
-    }
+    said = said_of(stream, second, status="assigned", cluster=name, clusters=[name] * (name is not None))
+    said |= {**said.pop("cause"), "score": 0.9, "novel": novel, "path": [1]}
+    del said["seq"]
+    return said
 
 
 def record(value, topic="shop.cluster-events", offset=0):

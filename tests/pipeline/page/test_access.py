@@ -13,54 +13,48 @@ from tests.pipeline.page.shop import SETTINGS, opened
 TOKEN = "a secret/+%"  # noqa: S105
 
 
-def test_with_a_token_every_request_needs_it():
-    async def go():
-        async with opened(TOKEN) as (shop, session):
-            for path in (
-                *PAGES,
-                "/static/app.js",
-                "/api/overview",
-                "/api/live",
-                "/nowhere",
-                "/?token=wrong",
-                "/?token=",
-            ):
-                async with shop.get(session, path) as answer:
-                    assert answer.status == 401, path
-                    assert "token=TOKEN" in await answer.text()
-            for given, status in (
-                (f"Bearer {TOKEN}", 200),
-                (TOKEN, 401),
-                (f"Basic {TOKEN}", 401),
-                ("Bearer \u00ff", 401),
-            ):
-                async with shop.get(session, "/api/overview", headers={"Authorization": given}) as answer:
-                    assert answer.status == status
-
-    asyncio.run(go())
+async def test_with_a_token_every_request_needs_it():
+    async with opened(TOKEN) as (shop, session):
+        for path in (
+            *PAGES,
+            "/static/app.js",
+            "/api/overview",
+            "/api/live",
+            "/nowhere",
+            "/?token=wrong",
+            "/?token=",
+        ):
+            async with shop.get(session, path) as answer:
+                assert answer.status == 401, path
+                assert "token=TOKEN" in await answer.text()
+        for given, status in (
+            (f"Bearer {TOKEN}", 200),
+            (TOKEN, 401),
+            (f"Basic {TOKEN}", 401),
+            ("Bearer \u00ff", 401),
+        ):
+            async with shop.get(session, "/api/overview", headers={"Authorization": given}) as answer:
+                assert answer.status == status
 
 
 @pytest.mark.parametrize(("proxy", "secure"), [({}, False), ({"X-Forwarded-Proto": "https"}, True)])
-def test_a_cookie_takes_the_place_of_the_token_in_the_address(proxy, secure):
-    async def go():
-        async with opened(TOKEN) as (shop, session):
-            opening = {"token": TOKEN, "name": "p0&a=b", "at": "5"}
-            async with shop.get(session, "/stream", params=opening, headers=proxy, allow_redirects=False) as answer:
-                assert (answer.status, answer.headers["Location"]) == (303, "/stream?name=p0%26a%3Db&at=5")
-                cookie = answer.headers["Set-Cookie"]
-            name, _, value = cookie.partition(";")[0].partition("=")
-            assert "HttpOnly; Path=/; SameSite=Strict" in cookie
-            assert ("Secure" in cookie) == secure
-            assert "secret" not in cookie
-            for given, status in ((value, 200), (TOKEN, 401), ("", 401), (value[:-1], 401)):
-                assert await raw(shop.port, "/api/overview", more=f'Cookie: {name}="{given}"\r\n') == (status,)
-            # Pages on other ports have cookies of their own, and another token ends it.
-            assert await raw(shop.port, "/api/overview", more=f"Cookie: {name}0={value}\r\n") == (401,)
-        async with opened("another") as (shop, _):
-            more = f"Cookie: resonance_page_{shop.port}={value}\r\n"
-            assert await raw(shop.port, "/api/overview", more=more) == (401,)
-
-    asyncio.run(go())
+async def test_a_cookie_takes_the_place_of_the_token_in_the_address(proxy, secure):
+    async with opened(TOKEN) as (shop, session):
+        opening = {"token": TOKEN, "name": "p0&a=b", "at": "5"}
+        async with shop.get(session, "/stream", params=opening, headers=proxy, allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/stream?name=p0%26a%3Db&at=5")
+            cookie = answer.headers["Set-Cookie"]
+        name, _, value = cookie.partition(";")[0].partition("=")
+        assert "HttpOnly; Path=/; SameSite=Strict" in cookie
+        assert ("Secure" in cookie) == secure
+        assert "secret" not in cookie
+        for given, status in ((value, 200), (TOKEN, 401), ("", 401), (value[:-1], 401)):
+            assert await raw(shop.port, "/api/overview", more=f'Cookie: {name}="{given}"\r\n') == (status,)
+        # Pages on other ports have cookies of their own, and another token ends it.
+        assert await raw(shop.port, "/api/overview", more=f"Cookie: {name}0={value}\r\n") == (401,)
+    async with opened("another") as (shop, _):
+        more = f"Cookie: resonance_page_{shop.port}={value}\r\n"
+        assert await raw(shop.port, "/api/overview", more=more) == (401,)
 
 
 async def raw(port, target, host="127.0.0.1", more=""):
@@ -87,15 +81,12 @@ async def raw(port, target, host="127.0.0.1", more=""):
         *("http://evil.example/", "http://evil.example/stream", "/\t/evil.example", "https:evil.example"),
     ],
 )
-def test_the_right_token_leads_nowhere_but_to_a_page(target):
-    async def go():
-        async with opened("T") as (shop, _):
-            for more in ("?token=T", "?token=T&x=//evil.example", "?x=y&token=T#//evil.example"):
-                _, *places = await raw(shop.port, target + more)
-                assert {place.partition("?")[0] for place in places} <= set(PAGES)
-                assert "T" not in "".join(places)
-
-    asyncio.run(go())
+async def test_the_right_token_leads_nowhere_but_to_a_page(target):
+    async with opened("T") as (shop, _):
+        for more in ("?token=T", "?token=T&x=//evil.example", "?x=y&token=T#//evil.example"):
+            _, *places = await raw(shop.port, target + more)
+            assert {place.partition("?")[0] for place in places} <= set(PAGES)
+            assert "T" not in "".join(places)
 
 
 @pytest.mark.parametrize(
@@ -113,22 +104,16 @@ def test_the_right_token_leads_nowhere_but_to_a_page(target):
         *(("localhost:99999", 403), ("\xff", 403)),
     ],
 )
-def test_without_a_token_only_names_of_this_machine_are_answered(host, status):
-    async def go():
-        async with opened() as (shop, _):
-            for path in ("/", "/api/overview", "/static/app.js"):
-                assert (await raw(shop.port, path, host))[0] in (status, 400 if status == 403 else status)
-
-    asyncio.run(go())
+async def test_without_a_token_only_names_of_this_machine_are_answered(host, status):
+    async with opened() as (shop, _):
+        for path in ("/", "/api/overview", "/static/app.js"):
+            assert (await raw(shop.port, path, host))[0] in (status, 400 if status == 403 else status)
 
 
-def test_pages_of_other_sites_link_here_and_start_no_work():
-    async def go():
-        async with opened() as (shop, _):
-            for path, status in (("/", 200), ("/stream?name=p0", 200), ("/api/overview", 403), ("/api/live", 403)):
-                assert await raw(shop.port, path, more="Sec-Fetch-Site: cross-site\r\n") == (status,)
-
-    asyncio.run(go())
+async def test_pages_of_other_sites_link_here_and_start_no_work():
+    async with opened() as (shop, _):
+        for path, status in (("/", 200), ("/stream?name=p0", 200), ("/api/overview", 403), ("/api/live", 403)):
+            assert await raw(shop.port, path, more="Sec-Fetch-Site: cross-site\r\n") == (status,)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "192.0.2.1", "shop.example"])  # noqa: S104 - not bound

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from contextlib import asynccontextmanager
+from itertools import product
 
 import orjson
 import pytest
@@ -11,7 +12,7 @@ from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.page.run import serve
 
 from tests.brokers.jvm import free_port
-from tests.browser import CHROMIUM, tab
+from tests.browser import CHROMIUM, chromium, tab
 from tests.pipeline.page import outputs
 from tests.pipeline.page.test_follower import TOPICS
 
@@ -56,6 +57,8 @@ class Server:
 
 
 class Shop:
+    chromium: int
+
     def __init__(self, broker):
         self.broker = broker
         self.server = Server(broker.bootstrap)
@@ -68,6 +71,12 @@ class Shop:
     def cluster(self, *what, **more):
         key, value = outputs.cluster(*what, **more)
         self.emit("clusters", orjson.loads(value), key)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_chromium():
+    with chromium() as Shop.chromium:
+        yield
 
 
 @asynccontextmanager
@@ -88,7 +97,7 @@ async def shop():
         made.emit("alerts", outputs.alert("opened", "p0", second=21))
         made.server.start()
         try:
-            async with tab() as browser:
+            async with tab(Shop.chromium) as browser:
                 await browser.look()
                 await browser.open(f"{made.address}/operations")
                 await browser.wait("document.getElementById('live').textContent === 'live'")
@@ -99,128 +108,104 @@ async def shop():
             made.server.stop()
 
 
-def test_all_pages_open_and_are_reached_by_links():
-    async def go():
-        async with shop() as (made, browser):
-            await browser.open(made.address)
-            await browser.wait("document.querySelector('.rows .row a')?.textContent === 'p0'")
-            await browser.wait("document.querySelector('.tiles').innerText.includes('303')")
-            await browser.value("document.querySelector('.first .entry a').click()")
-            await browser.wait("document.querySelectorAll('.entry').length === 2")
-            assert "p0: a new kind of records since 2026-01-05 08:00:2" in await browser.text()
-            await browser.value("document.querySelector('section a').click()")
-            await browser.wait("document.querySelectorAll('.lives a').length === 4")
-            assert await browser.value("location.pathname + location.search") == "/stream?name=p0"
-            assert await browser.value("document.querySelectorAll('.lives .drift').length") == 1
-            text = await browser.text()
-            assert "p0: a new kind of records since" in text
-            assert "! p0 is unlike what its model knows" not in text
-            await browser.value("document.querySelector('details').open = true")
-            assert "! p0 is unlike what its model knows" in await browser.text()
-            assert "The data are changing: p0/1/2 changed" in text
-            assert "latency_ms 100 (others 250)" in text
-            await browser.wait("document.querySelector('.chart canvas')")
-            await browser.value("document.querySelector('tbody a').click()")
-            await browser.wait("document.querySelector('h1').textContent === 'p0/1/0'")
-            assert "gave rise to p0/1/3" in (await browser.text()).replace("\n", " ")
-            await browser.value("document.querySelector('nav a[href=\"/events\"]').click()")
-            await browser.wait("document.querySelectorAll('.entry').length === 3")
-            await browser.value("document.querySelector('nav a[href=\"/operations\"]').click()")
-            await browser.wait("document.body.innerText.includes('no worker answers at http://127.0.0.1:1')")
-            await browser.value("history.back()")
-            await browser.wait("location.pathname === '/events' && document.querySelectorAll('.entry').length === 3")
-
-    asyncio.run(go())
+async def test_all_pages_open_and_are_reached_by_links():
+    async with shop() as (made, browser):
+        await browser.open(made.address, "document.querySelector('.rows .row a')?.textContent === 'p0'")
+        await browser.wait("document.querySelector('.tiles').innerText.includes('303')")
+        await browser.value("document.querySelector('.first .entry a').click()")
+        await browser.wait("document.querySelectorAll('.entry').length === 2")
+        assert "p0: a new kind of records since 2026-01-05 08:00:2" in await browser.text()
+        await browser.value("document.querySelector('section a').click()")
+        await browser.wait("document.querySelectorAll('.lives a').length === 4")
+        assert await browser.value("location.pathname + location.search") == "/stream?name=p0"
+        assert await browser.value("document.querySelectorAll('.lives .drift').length") == 1
+        text = await browser.text()
+        assert "p0: a new kind of records since" in text
+        assert "! p0 is unlike what its model knows" not in text
+        await browser.value("document.querySelector('details').open = true")
+        assert "! p0 is unlike what its model knows" in await browser.text()
+        assert "The data are changing: p0/1/2 changed" in text
+        assert "latency_ms 100 (others 250)" in text
+        await browser.wait("document.querySelector('.chart canvas')")
+        await browser.value("document.querySelector('tbody a').click()")
+        await browser.wait("document.querySelector('h1').textContent === 'p0/1/0'")
+        assert "gave rise to p0/1/3" in (await browser.text()).replace("\n", " ")
+        await browser.value("document.querySelector('nav a[href=\"/events\"]').click()")
+        await browser.wait("document.querySelectorAll('.entry').length === 3")
+        await browser.value("document.querySelector('nav a[href=\"/operations\"]').click()")
+        await browser.wait("document.body.innerText.includes('no worker answers at http://127.0.0.1:1')")
+        await browser.value("history.back()")
+        await browser.wait("location.pathname === '/events' && document.querySelectorAll('.entry').length === 3")
 
 
-def test_names_and_typical_records_are_shown():
-    async def go():
-        async with shop() as (made, browser):
-            made.emit("names", {"cluster": "p0/1/0", "name": "night batch", "time": outputs.time_of(9)}, b"p0/1/0")
-            example = {"id": "o-7", "source": {"topic": "orders", "partition": 0, "offset": 7}, "score": 0.9}
-            made.cluster("p0/1/0", examples=[example])
-            await browser.open(f"{made.address}/?search=night")
-            await browser.wait("document.querySelector('.rows .called')?.textContent.trim() === 'night batch'")
-            await browser.open(f"{made.address}/stream?name=p0")
-            await browser.wait("document.querySelector('tbody .called')?.textContent === 'night batch'")
-            await browser.wait("document.querySelector('.lives').textContent.includes('from night batch')")
-            await browser.open(f"{made.address}/cluster?id=p0/1/0")
-            await browser.wait("document.querySelector('code')?.textContent === 'resonance inspect p0/1/0 --records'")
-            text = " ".join((await browser.text()).split())
-            assert "orders[0]@7 o-7 0.9" in text
-            assert "p0/1/3 (from night batch) split from p0/1/0 (night batch)" in text
-
-    asyncio.run(go())
+async def test_names_and_typical_records_are_shown():
+    async with shop() as (made, browser):
+        made.emit("names", {"cluster": "p0/1/0", "name": "night batch", "time": outputs.time_of(9)}, b"p0/1/0")
+        example = {"id": "o-7", "source": {"topic": "orders", "partition": 0, "offset": 7}, "score": 0.9}
+        made.cluster("p0/1/0", examples=[example])
+        await browser.open(f"{made.address}/?search=night")
+        await browser.wait("document.querySelector('.rows .called')?.textContent.trim() === 'night batch'")
+        await browser.open(f"{made.address}/stream?name=p0")
+        await browser.wait("document.querySelector('tbody .called')?.textContent === 'night batch'")
+        await browser.wait("document.querySelector('.lives').textContent.includes('from night batch')")
+        await browser.open(f"{made.address}/cluster?id=p0/1/0")
+        await browser.wait("document.querySelector('code')?.textContent === 'resonance inspect p0/1/0 --records'")
+        text = " ".join((await browser.text()).split())
+        assert "orders[0]@7 o-7 0.9" in text
+        assert "p0/1/3 (from night batch) split from p0/1/0 (night batch)" in text
 
 
-def test_the_slider_goes_back_and_its_address_can_be_shared():
-    async def go():
-        async with shop() as (made, browser):
-            made.emit("cluster-events", outputs.event("emerged", "p0/1/0", 0, 2))
-            await browser.open(f"{made.address}/stream?name=p0")
-            await browser.wait("document.querySelectorAll('.lives a').length === 4")
-            await change(browser, "input[type=range]", "Number(s.min) + 2500")
-            await browser.wait("document.querySelectorAll('.lives a').length === 1")
-            address = await browser.value("location.href")
-            assert "&at=" in address
-            await browser.open(f"{made.address}/events")
-            await browser.open(address)
-            await browser.wait("document.querySelectorAll('.lives a').length === 1")
-            assert await browser.value("document.querySelector('output').textContent") == "2026-01-05 08:00:02 UTC"
-            await browser.value("document.querySelector('.time button').click()")
-            await browser.wait("document.querySelectorAll('.lives a').length === 4")
-            assert "at=" not in await browser.value("location.href")
-
-    asyncio.run(go())
+async def test_the_slider_goes_back_and_its_address_can_be_shared():
+    async with shop() as (made, browser):
+        made.emit("cluster-events", outputs.event("emerged", "p0/1/0", 0, 2))
+        await browser.open(f"{made.address}/stream?name=p0", "document.querySelectorAll('.lives a').length === 4")
+        await change(browser, "input[type=range]", "Number(s.min) + 2500")
+        await browser.wait("document.querySelectorAll('.lives a').length === 1")
+        address = await browser.value("location.href")
+        assert "&at=" in address
+        await browser.open(f"{made.address}/events")
+        await browser.open(address, "document.querySelectorAll('.lives a').length === 1")
+        assert await browser.value("document.querySelector('output').textContent") == "2026-01-05 08:00:02 UTC"
+        await browser.value("document.querySelector('.time button').click()")
+        await browser.wait("document.querySelectorAll('.lives a').length === 4")
+        assert "at=" not in await browser.value("location.href")
 
 
-def test_an_event_appears_and_is_counted_where_one_does_not_look():
-    async def go():
-        async with shop() as (made, browser):
-            await browser.open(f"{made.address}/events")
-            await browser.wait("document.querySelectorAll('.entry').length === 3")
-            made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
-            await browser.wait(
-                "document.querySelector('.entry .text').textContent.startsWith('cluster p0/1/4 emerged')"
-            )
-            assert await browser.value("document.querySelector('.entry .text a').getAttribute('href')") == (
-                "/cluster?id=p0%2F1%2F4"
-            )
-            # One with an earlier time, as from a partition that is read later, comes below it.
-            made.emit("cluster-events", outputs.event("emerged", "p1/1/0", 0, 40))
-            await browser.wait("document.querySelectorAll('.entry').length === 5")
-            assert "p1/1/0 emerged" in await browser.value("document.querySelectorAll('.entry .text')[1].textContent")
-            await browser.value("document.querySelector('.brand').click()")
-            await browser.wait("location.pathname === '/'")
-            made.emit("cluster-events", outputs.event("emerged", "p0/1/5", 3, 60))
-            await browser.wait("document.getElementById('unseen').textContent === '1'")
-            await browser.open(f"{made.address}/events")
-            await browser.wait("document.body.innerText.includes('1 since you last looked')")
-            assert await browser.value("document.querySelectorAll('.entry.fresh').length") == 1
-
-    asyncio.run(go())
+async def test_an_event_appears_and_is_counted_where_one_does_not_look():
+    async with shop() as (made, browser):
+        await browser.open(f"{made.address}/events", "document.querySelectorAll('.entry').length === 3")
+        made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
+        await browser.wait("document.querySelector('.entry .text').textContent.startsWith('cluster p0/1/4 emerged')")
+        assert await browser.value("document.querySelector('.entry .text a').getAttribute('href')") == (
+            "/cluster?id=p0%2F1%2F4"
+        )
+        # One with an earlier time, as from a partition that is read later, comes below it.
+        made.emit("cluster-events", outputs.event("emerged", "p1/1/0", 0, 40))
+        await browser.wait("document.querySelectorAll('.entry').length === 5")
+        assert "p1/1/0 emerged" in await browser.value("document.querySelectorAll('.entry .text')[1].textContent")
+        await browser.act("document.querySelector('.brand').click()", "location.pathname === '/'")
+        made.emit("cluster-events", outputs.event("emerged", "p0/1/5", 3, 60))
+        await browser.wait("document.getElementById('unseen').textContent === '1'")
+        await browser.open(f"{made.address}/events", "document.body.innerText.includes('1 since you last looked')")
+        assert await browser.value("document.querySelectorAll('.entry.fresh').length") == 1
 
 
-def test_filters_and_sorting_stand_in_the_address():
-    async def go():
-        async with shop() as (made, browser):
-            await browser.open(f"{made.address}/events")
-            await browser.wait("document.querySelectorAll('.entry').length === 3")
-            await change(browser, "select", "'drift'")
-            await browser.wait("document.querySelectorAll('.entry').length === 1")
-            address = await browser.value("location.href")
-            assert address == f"{made.address}/events?kind=drift"
-            made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
-            made.emit("drift-events", outputs.drift("settled", "p0/1/2", 1, 51))
-            await browser.wait("document.querySelectorAll('.entry').length === 2")
-            await browser.open(f"{made.address}/?search=shop-2&order=stream&ascending=1")
-            await browser.wait("document.querySelector('.rows .row a')?.textContent === 'shop-200'")
-            assert "100 of 301 streams" in await browser.text()
-            await browser.value("document.querySelector('.scroller').scrollTop = 1e6")
-            await browser.wait("[...document.querySelectorAll('.rows a')].at(-1)?.textContent === 'shop-299'")
-            assert await browser.value("document.querySelectorAll('.rows .row').length") < 60
-
-    asyncio.run(go())
+async def test_filters_and_sorting_stand_in_the_address():
+    async with shop() as (made, browser):
+        await browser.open(f"{made.address}/events", "document.querySelectorAll('.entry').length === 3")
+        await change(browser, "select", "'drift'")
+        await browser.wait("document.querySelectorAll('.entry').length === 1")
+        address = await browser.value("location.href")
+        assert address == f"{made.address}/events?kind=drift"
+        made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
+        made.emit("drift-events", outputs.drift("settled", "p0/1/2", 1, 51))
+        await browser.wait("document.querySelectorAll('.entry').length === 2")
+        await browser.open(f"{made.address}/?search=shop-2&order=stream&ascending=1")
+        await browser.wait("document.querySelector('.rows .row a')?.textContent === 'shop-200'")
+        assert "100 of 301 streams" in await browser.text()
+        await browser.value("document.querySelector('.scroller').scrollTop = 1e6")
+        await browser.wait("[...document.querySelectorAll('.rows a')].at(-1)?.textContent === 'shop-299'")
+        assert await browser.value("document.querySelectorAll('.rows .row').length") < 60
 
 
 LATE = """
@@ -237,106 +222,78 @@ document.dispatchEvent(new Event("visibilitychange"));
 """Answers without a filter come late, and one was just requested."""
 
 
-def test_of_two_answers_the_one_to_the_later_request_counts():
-    async def go():
-        async with shop() as (made, browser):
-            await browser.open(f"{made.address}/events")
-            await browser.wait("document.querySelectorAll('.entry').length === 3")
-            await browser.value(f"(() => {{ {LATE} }})()")
-            await change(browser, "select", "'drift'")
-            await browser.wait("document.querySelectorAll('.entry').length === 1")
-            await browser.wait("window.answered >= 2")
-            await asyncio.sleep(0.1)
-            assert await browser.value("document.querySelectorAll('.entry').length") == 1
-
-    asyncio.run(go())
+async def test_of_two_answers_the_one_to_the_later_request_counts():
+    async with shop() as (made, browser):
+        await browser.open(f"{made.address}/events", "document.querySelectorAll('.entry').length === 3")
+        await browser.value(f"(() => {{ {LATE} }})()")
+        await change(browser, "select", "'drift'")
+        await browser.wait("document.querySelectorAll('.entry').length === 1")
+        await browser.wait("window.answered >= 2")
+        await asyncio.sleep(0.1)
+        assert await browser.value("document.querySelectorAll('.entry').length") == 1
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_page_fits_a_phone(dark):
-    async def go():
-        async with shop() as (made, browser):
+async def test_every_page_fits_a_phone_light_and_dark():
+    pages = ("/", "/stream?name=p0", "/cluster?id=p0/1/0", "/incident?key=p0/1/drift/0", "/events", "/operations")
+
+    async with shop() as (made, browser):
+        for path, dark in product(pages, (False, True)):
             await browser.look(400, 800, dark)
-            pages = (
-                "/",
-                "/stream?name=p0",
-                "/cluster?id=p0/1/0",
-                "/incident?key=p0/1/drift/0",
-                "/events",
-                "/operations",
-            )
-            for path in pages:
-                await browser.open(made.address + path)
-                await browser.wait("document.querySelector('#main h1') && document.querySelector('#live').className")
-                assert await browser.value("document.documentElement.scrollWidth") <= 400, path
-                colours = "getComputedStyle(document.documentElement)"
-                ground = await browser.value(f"{colours}.backgroundColor")
-                assert (ground == "rgb(255, 255, 255)") is not dark
-
-    asyncio.run(go())
+            await browser.open(made.address + path)
+            await browser.wait("document.querySelector('#main h1') && document.querySelector('#live').className")
+            assert await browser.value("document.documentElement.scrollWidth") <= 400, path
+            colours = "getComputedStyle(document.documentElement)"
+            ground = await browser.value(f"{colours}.backgroundColor")
+            assert (ground == "rgb(255, 255, 255)") is not dark
 
 
-def test_it_comes_back_when_its_server_does_and_says_so_meanwhile():
-    async def go():
-        async with shop() as (made, browser):
-            await browser.open(f"{made.address}/events")
-            await browser.wait("document.querySelectorAll('.entry').length === 3")
-            await asyncio.to_thread(made.server.stop)
-            await browser.wait("document.querySelector('#live').textContent.startsWith('no connection')")
-            made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
-            await asyncio.to_thread(made.server.start)
-            await browser.wait("document.querySelector('#live').textContent === 'live'", 40)
-            made.emit("cluster-events", outputs.event("emerged", "p0/1/5", 3, 60))
-            await browser.wait("document.querySelector('.entry .text').textContent.startsWith('cluster p0/1/5')")
-            # The browser reports a server that does not answer.
-            browser.errors.clear()
-
-    asyncio.run(go())
+async def test_it_comes_back_when_its_server_does_and_says_so_meanwhile():
+    async with shop() as (made, browser):
+        await browser.open(f"{made.address}/events", "document.querySelectorAll('.entry').length === 3")
+        await asyncio.to_thread(made.server.stop)
+        await browser.wait("document.querySelector('#live').textContent.startsWith('no connection')")
+        made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
+        await asyncio.to_thread(made.server.start)
+        await browser.wait("document.querySelector('#live').textContent === 'live'", 40)
+        made.emit("cluster-events", outputs.event("emerged", "p0/1/5", 3, 60))
+        await browser.wait("document.querySelector('.entry .text').textContent.startsWith('cluster p0/1/5')")
+        # The browser reports a server that does not answer.
+        browser.errors.clear()
 
 
-def test_an_unknown_stream_and_the_keyboard():
-    async def go():
-        async with shop() as (made, browser):
-            await browser.open(f"{made.address}/stream?name=shop-00")
-            await browser.wait("document.body.innerText.includes('did you mean shop-')")
-            await browser.open(made.address)
-            await browser.wait("document.querySelector('.rows .row a')")
-            unnamed = "[...document.querySelectorAll('a, button, input, select, svg[role], canvas')].filter(e =>"
-            unnamed += " !e.closest('[aria-label]') && !e.textContent.trim() && !e.closest('[aria-hidden]')).length"
-            assert await browser.value(unnamed) == 0
-            names = []
-            for _ in range(5):
-                await browser.press("Tab")
-                names.append(await browser.value("document.activeElement.textContent.trim()"))
-            assert names == ["Skip to the content", "shop", "Overview", "Events", "Operations"]
-            # Chromium reports an answer with 404 at any time after it.
-            browser.errors[:] = [error for error in browser.errors if "name=shop-00" not in error.get("url", "")]
-
-    asyncio.run(go())
+async def test_an_unknown_stream_and_the_keyboard():
+    async with shop() as (made, browser):
+        await browser.open(f"{made.address}/stream?name=shop-00")
+        await browser.wait("document.body.innerText.includes('did you mean shop-')")
+        await browser.open(made.address, "document.querySelector('.rows .row a')")
+        unnamed = "[...document.querySelectorAll('a, button, input, select, svg[role], canvas')].filter(e =>"
+        unnamed += " !e.closest('[aria-label]') && !e.textContent.trim() && !e.closest('[aria-hidden]')).length"
+        assert await browser.value(unnamed) == 0
+        names = []
+        for _ in range(5):
+            await browser.press("Tab")
+            names.append(await browser.value("document.activeElement.textContent.trim()"))
+        assert names == ["Skip to the content", "shop", "Overview", "Events", "Operations"]
+        # Chromium reports an answer with 404 at any time after it.
+        browser.errors[:] = [error for error in browser.errors if "name=shop-00" not in error.get("url", "")]
 
 
-def test_a_tab_that_is_not_seen_holds_no_connection_and_gets_what_it_missed():
-    async def go():
-        async with shop() as (made, browser):
-            # A browser opens six connections to a server, and keeps pages that one has left.
-            for _ in range(4):
-                for path in ("/", "/events", "/operations"):
-                    await browser.open(made.address + path)
-                    await browser.wait("document.getElementById('live').textContent === 'live'")
-            await browser.open(made.address)
-            await browser.wait("document.getElementById('live').textContent === 'live'")
-            made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
-            await browser.wait("document.getElementById('unseen').textContent === '1'")
-            see = "Object.defineProperty(document, 'hidden', {value: %s, configurable: true});"
-            see += "document.dispatchEvent(new Event('visibilitychange'))"
-            requested = len(browser.requests)
-            await browser.value(see % "true")
-            made.emit("cluster-events", outputs.event("emerged", "p0/1/5", 3, 60))
-            await asyncio.sleep(1.5)
-            assert await browser.value("document.getElementById('unseen').textContent") == "1"
-            await browser.value(see % "false")
-            await browser.wait("document.getElementById('unseen').textContent === '2'")
-            lives = [url for url in browser.requests[requested:] if "/api/live" in url]
-            assert lives == [f"{made.address}/api/live?after=4"]
-
-    asyncio.run(go())
+async def test_a_tab_that_is_not_seen_holds_no_connection_and_gets_what_it_missed():
+    async with shop() as (made, browser):
+        # A browser opens six connections to a server, and keeps pages that one has left.
+        for _ in range(4):
+            for path in ("/", "/events", "/operations"):
+                await browser.open(made.address + path, "document.getElementById('live').textContent === 'live'")
+        await browser.open(made.address, "document.getElementById('live').textContent === 'live'")
+        made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
+        await browser.wait("document.getElementById('unseen').textContent === '1'")
+        see = "Object.defineProperty(document, 'hidden', {value: %s, configurable: true});"
+        see += "document.dispatchEvent(new Event('visibilitychange'))"
+        requested = len(browser.requests)
+        await browser.value(see % "true")
+        made.emit("cluster-events", outputs.event("emerged", "p0/1/5", 3, 60))
+        await asyncio.sleep(1.5)
+        assert await browser.value("document.getElementById('unseen').textContent") == "1"
+        await browser.act(see % "false", "document.getElementById('unseen').textContent === '2'")
+        lives = [url for url in browser.requests[requested:] if "/api/live" in url]
+        assert lives == [f"{made.address}/api/live?after=4"]

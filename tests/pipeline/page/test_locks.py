@@ -1,6 +1,5 @@
 """What the page shows is read with the lock of the view that it is read from, and never in the thread of the server."""
 
-import asyncio
 import threading
 
 import orjson
@@ -79,41 +78,35 @@ async def visit(shop, session):
     return found
 
 
-def test_no_lock_is_taken_in_the_loop_and_nothing_is_read_without_it(monkeypatch):
+async def test_no_lock_is_taken_in_the_loop_and_nothing_is_read_without_it(monkeypatch):
     monkeypatch.setattr(pages, "TICK_SECONDS", 0.05)
 
-    async def go():
-        async with opened() as (shop, session):
-            view = shop.follower.view = Watched()
-            entry = {**outputs.event("emerged", "stream-7/1/1"), "number": 2}
-            shop.server.publish([entry])
-            assert set((await visit(shop, session)).values()) == {200}
-            assert view.misread == set()
-            assert view.lock.takers
-            assert threading.get_ident() not in view.lock.takers
-
-    asyncio.run(go())
+    async with opened() as (shop, session):
+        view = shop.follower.view = Watched()
+        entry = {**outputs.event("emerged", "stream-7/1/1"), "number": 2}
+        shop.server.publish([entry])
+        assert set((await visit(shop, session)).values()) == {200}
+        assert view.misread == set()
+        assert view.lock.takers
+        assert threading.get_ident() not in view.lock.takers
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_view_that_is_replaced_before_its_lock_is_there_is_not_read(route):
+async def test_a_view_that_is_replaced_before_its_lock_is_there_is_not_read(route):
     """Answers once read the new view with the lock of the old one."""
 
-    async def go():
-        async with opened() as (shop, session):
-            old, new = Watched(), Watched()
-            shop.follower.view = old
+    async with opened() as (shop, session):
+        old, new = Watched(), Watched()
+        shop.follower.view = old
 
-            def replace():
-                shop.follower.view = new
+        def replace():
+            shop.follower.view = new
 
-            old.lock.before = replace
-            async with shop.get(session, f"/api/{route}") as answer:
-                assert answer.status == 200
-            assert (old.misread, new.misread) == (set(), set())
-            assert new.lock.takers
-
-    asyncio.run(go())
+        old.lock.before = replace
+        async with shop.get(session, f"/api/{route}") as answer:
+            assert answer.status == 200
+        assert (old.misread, new.misread) == (set(), set())
+        assert new.lock.takers
 
 
 def test_samples_are_taken_into_the_present_view():

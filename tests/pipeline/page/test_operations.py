@@ -70,7 +70,7 @@ def test_the_metrics_of_many_partitions_are_read_to_their_end():
     }
 
 
-def test_behind_a_common_page_the_metrics_of_each_worker_are_read():
+async def test_behind_a_common_page_the_metrics_of_each_worker_are_read():
     both = asyncio.Barrier(2)
 
     async def metrics(request):
@@ -78,19 +78,16 @@ def test_behind_a_common_page_the_metrics_of_each_worker_are_read():
         await both.wait()
         return web.Response(text=f'resonance_lag_records{{topic="orders",partition="{request.url.port}"}} 1\n')
 
-    async def go():
-        runner, ports = web.ServerRunner(web.Server(metrics)), sorted(free_port() for _ in range(2))
-        await runner.setup()
-        for port in ports:
-            await web.TCPSite(runner, "127.0.0.1", port).start()
-        workers = {str(n): {"page": f"http://127.0.0.1:{port}", "state": "running"} for n, port in enumerate(ports)}
-        try:
-            found = await asyncio.to_thread(visited, {"/readyz": (200, orjson.dumps(READY | {"workers": workers}))})
-        finally:
-            await runner.cleanup()
-        assert [each["partition"] for each in found["partitions"]] == [f"orders[{port}]" for port in ports]
-
-    asyncio.run(go())
+    runner, ports = web.ServerRunner(web.Server(metrics)), sorted(free_port() for _ in range(2))
+    await runner.setup()
+    for port in ports:
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+    workers = {str(n): {"page": f"http://127.0.0.1:{port}", "state": "running"} for n, port in enumerate(ports)}
+    try:
+        found = await asyncio.to_thread(visited, {"/readyz": (200, orjson.dumps(READY | {"workers": workers}))})
+    finally:
+        await runner.cleanup()
+    assert [each["partition"] for each in found["partitions"]] == [f"orders[{port}]" for port in ports]
 
 
 @pytest.mark.parametrize(
@@ -101,30 +98,26 @@ def test_behind_a_common_page_the_metrics_of_each_worker_are_read():
         (lambda _: asyncio.sleep(0, web.Response(body=b"\xff")), "'utf-8' codec can't decode"),
     ],
 )
-def test_a_worker_without_metrics_leaves_what_the_others_say(monkeypatch, answer, said):
+async def test_a_worker_without_metrics_leaves_what_the_others_say(monkeypatch, answer, said):
     monkeypatch.setattr(operations, "PAGE_SECONDS", 0.5)
 
     async def metrics(request):
         return web.Response(text='resonance_lag_records{topic="orders",partition="0"} 1\n')
 
-    async def go():
-        runners, ports = [], [free_port() for _ in range(3)]
-        for port, handler in zip(ports, (answer, answer, metrics), strict=True):
-            if handler is not None:
-                runners.append(web.ServerRunner(web.Server(handler), shutdown_timeout=0))
-                await runners[-1].setup()
-                await web.TCPSite(runners[-1], "127.0.0.1", port).start()
-        workers = {str(n): {"page": f"http://127.0.0.1:{port}", "state": "running"} for n, port in enumerate(ports)}
-        ready = READY | {"state": "running", "problems": ["worker 1: late"], "warnings": ["w"], "workers": workers}
-        found = await asyncio.to_thread(visited, {"/readyz": (503, orjson.dumps(ready))})
-        for runner in runners:
-            await runner.cleanup()
-        return found, ports
-
-    found, (first, second, _) = asyncio.run(go())
+    runners, ports = [], [free_port() for _ in range(3)]
+    for port, handler in zip(ports, (answer, answer, metrics), strict=True):
+        if handler is not None:
+            runners.append(web.ServerRunner(web.Server(handler), shutdown_timeout=0))
+            await runners[-1].setup()
+            await web.TCPSite(runners[-1], "127.0.0.1", port).start()
+    workers = {str(n): {"page": f"http://127.0.0.1:{port}", "state": "running"} for n, port in enumerate(ports)}
+    ready = READY | {"state": "running", "problems": ["worker 1: late"], "warnings": ["w"], "workers": workers}
+    found = await asyncio.to_thread(visited, {"/readyz": (503, orjson.dumps(ready))})
+    for runner in runners:
+        await runner.cleanup()
     assert found["partitions"] == [{"partition": "orders[0]", "lag": 1.0}]
     assert (found["state"], found["problems"]) == ("running", ["worker 1: late"])
-    for port, text in zip((first, second), found["problem"].split("; ")[:2], strict=True):
+    for port, text in zip(ports[:2], found["problem"].split("; ")[:2], strict=True):
         assert text.startswith(f"the worker at http://127.0.0.1:{port} does not show its metrics ({said}")
     assert found["problem"].endswith("; w")
 

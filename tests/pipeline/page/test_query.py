@@ -1,7 +1,5 @@
 """Whatever stands behind the question mark, the page answers, or says what is allowed."""
 
-import asyncio
-
 import pytest
 from resonance.pipeline.page.server import QUERIES
 
@@ -29,28 +27,23 @@ async def ask(shop, session, route, query, **how):
 
 
 @pytest.mark.parametrize(("route", "name"), PLACES)
-def test_no_value_of_any_parameter_is_an_error_of_the_page(monkeypatch, route, name):
-    async def go():
-        async with opened() as (shop, session):
-            monkeypatch.setattr(shop.follower, "stored", lambda stream: Past())
-            shop.happen("events", outputs.event("emerged", "stream-7/1/1"))
-            # Beside good ones, so that each is used.
-            others = {"stream": {"name": "stream-7"}, "events": {"before": "1"}}.get(route, {})
-            for value in NASTY:
-                status, found = await ask(shop, session, route, {**others, name: value})
-                assert status in (200, 400, 404), value[:40]
-                assert status == 200 or found["error"]
-                if status == 400:
-                    assert name in found["error"]
-                    assert any(
-                        word in found["error"] for word in ("must be ", "no such parameter; it ", "needs before")
-                    )
-                    assert len(found["error"]) < 400
-            for value in BYTES:
-                status, *_ = await raw(shop.port, f"/api/{route}?{name}={value}")
-                assert status in (200, 400, 404), value
-
-    asyncio.run(go())
+async def test_no_value_of_any_parameter_is_an_error_of_the_page(monkeypatch, route, name):
+    async with opened() as (shop, session):
+        monkeypatch.setattr(shop.follower, "stored", lambda stream: Past())
+        shop.happen("events", outputs.event("emerged", "stream-7/1/1"))
+        # Beside good ones, so that each is used.
+        others = {"stream": {"name": "stream-7"}, "events": {"before": "1"}}.get(route, {})
+        for value in NASTY:
+            status, found = await ask(shop, session, route, {**others, name: value})
+            assert status in (200, 400, 404), value[:40]
+            assert status == 200 or found["error"]
+            if status == 400:
+                assert name in found["error"]
+                assert any(word in found["error"] for word in ("must be ", "no such parameter; it ", "needs before"))
+                assert len(found["error"]) < 400
+        for value in BYTES:
+            status, *_ = await raw(shop.port, f"/api/{route}?{name}={value}")
+            assert status in (200, 400, 404), value
 
 
 class Past:
@@ -76,44 +69,32 @@ class Past:
         ("operations?x=1", "'x': this address has no such parameter; it has none"),
     ],
 )
-def test_what_cannot_be_used_is_said_with_what_is_allowed(address, text):
-    async def go():
-        async with opened() as (shop, session), shop.get(session, f"/api/{address}") as answer:
-            assert answer.status == 400
-            assert (await answer.json())["error"].startswith(text)
-
-    asyncio.run(go())
+async def test_what_cannot_be_used_is_said_with_what_is_allowed(address, text):
+    async with opened() as (shop, session), shop.get(session, f"/api/{address}") as answer:
+        assert answer.status == 400
+        assert (await answer.json())["error"].startswith(text)
 
 
 @pytest.mark.parametrize("value", ["x", "9" * 5000, "-1", "\u00b2"])
-def test_a_header_that_is_no_number_is_refused_as_the_parameter_is(value):
-    async def go():
-        async with opened() as (shop, session):
-            status, found = await ask(shop, session, "live", {}, headers={"Last-Event-ID": value})
-            assert (status, found["error"].startswith("after = ")) == (400, True)
-
-    asyncio.run(go())
+async def test_a_header_that_is_no_number_is_refused_as_the_parameter_is(value):
+    async with opened() as (shop, session):
+        status, found = await ask(shop, session, "live", {}, headers={"Last-Event-ID": value})
+        assert (status, found["error"].startswith("after = ")) == (400, True)
 
 
-def test_an_error_of_the_page_is_its_own_and_is_logged(monkeypatch, caplog):
+async def test_an_error_of_the_page_is_its_own_and_is_logged(monkeypatch, caplog):
     """A ValueError inside an answer is no fault of who visits the page."""
 
-    async def go():
-        async with opened() as (shop, session):
-            monkeypatch.setattr(shop.follower.view, "by_name", lambda: int("no number"))
-            status, found = await ask(shop, session, "overview", {})
-            assert (status, found) == (500, {"error": "the page failed; the log of `resonance page` says why"})
-
-    asyncio.run(go())
+    async with opened() as (shop, session):
+        monkeypatch.setattr(shop.follower.view, "by_name", lambda: int("no number"))
+        status, found = await ask(shop, session, "overview", {})
+        assert (status, found) == (500, {"error": "the page failed; the log of `resonance page` says why"})
     assert "invalid literal for int() with base 10: 'no number'" in caplog.text
 
 
 @pytest.mark.parametrize(
     "path", ["/%ff", "/static/%ff", "/api/%ed%a0%80", "/\xff", "/api/overview/", "/%00", "/static/..%2fserver.py"]
 )
-def test_a_path_that_is_none_is_not_there(path):
-    async def go():
-        async with opened() as (shop, _):
-            assert (await raw(shop.port, path))[0] in (400, 404)
-
-    asyncio.run(go())
+async def test_a_path_that_is_none_is_not_there(path):
+    async with opened() as (shop, _):
+        assert (await raw(shop.port, path))[0] in (400, 404)

@@ -65,7 +65,7 @@ def named(found):
     return [(each.stream, each.feature, each.change) for each in found.unlike]
 
 
-def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkeypatch, capsys):
+def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkeypatch, printed):
     deployment = fleet(monkeypatch, records=1_200, begin=500, prepare__warmup_records=200, **STEADY)
     deployment.work(12 * 400, everything=True)
     assert compared(deployment).unlike == []
@@ -74,8 +74,7 @@ def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkey
     unlike = [(each["stream"], each["kind"]) for each in alerts if each["rule"] == "unlike"]
     assert unlike == [("p0:dev3", "opened"), ("p0:dev3", "cleared")]
 
-    assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    shown = capsys.readouterr()
+    shown = printed(run, *OPTIONS, "--peers")
     head, line, *below = shown.out.splitlines()
     assert re.split("  +", head.strip()) == ["stream", "feature", "is", "value", "peers", "usual range", "far", "since"]
     # It broke with its record 500, which is offset 6,003.
@@ -88,30 +87,26 @@ def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkey
         "from 3 to 5.4 on a stream is listed\n" + KINDS
     )
 
-    assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
-    content = orjson.loads(capsys.readouterr().out)
+    content = orjson.loads(printed(run, *OPTIONS, "--peers", "--json").out)
     assert (content["streams"], content["compared"]) == (12, 12)
     (only,) = content["unlike"]
     assert set(only) == {"stream", "feature", "change", "value", "median", "low", "high", "far", "since", "by", "where"}
     assert only["low"] < only["median"] < only["high"] < only["value"]
 
-    assert run(monkeypatch, *OPTIONS) == 0
-    assert capsys.readouterr().out.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
+    assert printed(run, *OPTIONS).out.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
 
 
-def test_what_one_kind_of_work_alone_shows_is_named_with_it(monkeypatch, capsys):
+def test_what_one_kind_of_work_alone_shows_is_named_with_it(monkeypatch, printed):
     # Twice as much as the others at rest is what they have at work.
     deployment = fleet(monkeypatch, factor=2)
     deployment.work(12 * 300, everything=True)
-    assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    shown = capsys.readouterr()
+    shown = printed(run, *OPTIONS, "--peers")
     head, line, *_ = shown.out.splitlines()
     assert head.split()[-1] == "while"
     assert re.fullmatch(r"p0:dev3 +vibration +high .* +temp is (above|up to) 22", line.strip())
     assert shown.out.endswith(KINDS)
     assert shown.err == ""
-    assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
-    content = orjson.loads(capsys.readouterr().out)
+    content = orjson.loads(printed(run, *OPTIONS, "--peers", "--json").out)
     assert content["kinds"] == [[{"feature": "temp", "side": side, "value": 22.0}] for side in ("up to", "above")]
     (only,) = content["unlike"]
     assert only["where"] in content["kinds"]
@@ -121,7 +116,7 @@ def test_what_one_kind_of_work_alone_shows_is_named_with_it(monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("begin", [60, 40, 0])
-def test_of_a_kind_of_work_since_is_when_its_own_records_began_to_be_so(monkeypatch, capsys, begin):
+def test_of_a_kind_of_work_since_is_when_its_own_records_began_to_be_so(monkeypatch, begin, printed):
     deployment = fleet(monkeypatch, factor=2, begin=begin)
     deployment.work(12 * 300, everything=True)
     # A drift from before, of what the device did at rest.
@@ -138,8 +133,7 @@ def test_of_a_kind_of_work_since_is_when_its_own_records_began_to_be_so(monkeypa
     first = kind[kind >= begin][0]
     found = (datetime.fromisoformat(only.since or only.by).timestamp() * 1_000 - STAMP) / 12_000
     assert abs(np.searchsorted(kind, found) - np.searchsorted(kind, first)) <= 20
-    assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    shown = capsys.readouterr()
+    shown = printed(run, *OPTIONS, "--peers")
     by = "by 2023-11-14 22:1" in shown.out
     assert by is ("by: that is the first record" in shown.out) is (begin == 0)
 
@@ -181,51 +175,43 @@ def test_a_category_is_no_number(monkeypatch):
     assert named(compared(deployment)) == [("p0:dev3", "vibration", "high")]
 
 
-def test_few_streams_have_no_peers(monkeypatch, capsys):
+def test_few_streams_have_no_peers(monkeypatch, capsys, printed):
     deployment = fleet(monkeypatch, devices=4)
     deployment.work(4 * 300, everything=True)
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
     assert capsys.readouterr() == ("--peers compares 5 streams or more; there are snapshots of 4 streams\n", "")
-    assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
-    assert orjson.loads(capsys.readouterr().out) == {
+    assert orjson.loads(printed(run, *OPTIONS, "--peers", "--json").out) == {
         **{"streams": 4, "compared": 0, "unlike": [], "records": 0, "cut": False, "kinds": []}
     }
 
 
-def test_streams_that_are_alike_are_one_line_and_those_with_few_recent_records_another(monkeypatch, capsys):
+def test_streams_that_are_alike_are_one_line_and_those_with_few_recent_records_another(monkeypatch, printed):
     deployment = fleet(monkeypatch, begin=300)
     deployment.work(12 * 300, everything=True)
-    assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    assert capsys.readouterr() == (NONE.format(12) + KINDS, "")
+    assert printed(run, *OPTIONS, "--peers") == (NONE.format(12) + KINDS, "")
     deployment.expire(TOPIC, 12 * 300 - 40 * 12 + 5)
-    assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    assert capsys.readouterr().out == (
+    assert printed(run, *OPTIONS, "--peers").out == (
         NONE.format(7) + "5 streams have fewer than 40 of the records that were compared, and were left out\n"
     )
     deployment.expire(TOPIC, 12 * 300)
-    assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    assert capsys.readouterr().out.startswith("none of 0 streams")
-    assert run(monkeypatch, *OPTIONS) == 0
-    assert "unlike" not in capsys.readouterr().out
+    assert printed(run, *OPTIONS, "--peers").out.startswith("none of 0 streams")
+    assert "unlike" not in printed(run, *OPTIONS).out
 
 
-def test_many_features_of_a_stream_are_not_all_shown(monkeypatch, capsys):
+def test_many_features_of_a_stream_are_not_all_shown(monkeypatch, printed):
     shown = [{f"x{n}": 50.0 if device == 5 else 1.0 for n in range(4)} for device in range(12)]
     deployment = fleet(monkeypatch, begin=300, shown=shown, input__features=[*FEATURES, *(f"x{n}" for n in range(4))])
     deployment.work(12 * 300, everything=True)
-    assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    short = capsys.readouterr().out.splitlines()
+    short = printed(run, *OPTIONS, "--peers").out.splitlines()
     assert short[4] == "1 more features of these streams: --wide shows them"
     assert short[5].startswith("1 of 12 streams is unlike")
-    assert run(monkeypatch, *OPTIONS, "--peers", "--wide") == 0
-    assert capsys.readouterr().out.splitlines()[5].startswith("1 of 12 streams is unlike")
+    assert printed(run, *OPTIONS, "--peers", "--wide").out.splitlines()[5].startswith("1 of 12 streams is unlike")
 
 
-def test_what_cannot_be_compared_is_an_error_and_what_only_hints_is_none(monkeypatch, capsys):
+def test_what_cannot_be_compared_is_an_error_and_what_only_hints_is_none(monkeypatch, printed):
     deployment = fleet(monkeypatch)
     deployment.work(12 * 300, everything=True)
-    assert run(monkeypatch, *OPTIONS, "--peers", "--stream", "p0:dev3") == 2
-    assert "leave out --stream" in capsys.readouterr().err
+    assert "leave out --stream" in printed(run, *OPTIONS, "--peers", "--stream", "p0:dev3", code=2).err
 
     for error in (BrokerError("no right to read the input"), RestoreCancelledError()):
 
@@ -234,39 +220,34 @@ def test_what_cannot_be_compared_is_an_error_and_what_only_hints_is_none(monkeyp
 
         with monkeypatch.context() as patch:
             patch.setattr(recent, "read", read)
-            assert run(monkeypatch, *OPTIONS) == 0
-            assert "unlike" not in capsys.readouterr().out
+            assert "unlike" not in printed(run, *OPTIONS).out
             if isinstance(error, BrokerError):
                 assert run(monkeypatch, *OPTIONS, "--peers") == 69
     sparse = MemoryDeployment(monkeypatch, input__features=None, input__sparse="x", engine__name="sa_art", **PLAIN)
-    assert run(monkeypatch, *OPTIONS, "--peers") == 2
-    assert "sparse" in capsys.readouterr().err
+    assert "sparse" in printed(run, *OPTIONS, "--peers", code=2).err
     assert sparse.given.input.sparse == "x"
 
 
 @pytest.mark.parametrize("bound", ["HINT_RECORDS", "HINT_VALUES"])
-def test_a_hint_that_would_read_much_is_left_out_before_it_reads(monkeypatch, capsys, bound):
+def test_a_hint_that_would_read_much_is_left_out_before_it_reads(monkeypatch, bound, printed):
     deployment = fleet(monkeypatch)
     deployment.work(12 * 300, everything=True)
     monkeypatch.setattr(peers, bound, 1_000)
     deployment.seen.clear()
-    assert run(monkeypatch, *OPTIONS) == 0
-    assert "unlike" not in capsys.readouterr().out
+    assert "unlike" not in printed(run, *OPTIONS).out
     assert TOPIC not in {record.topic for record in deployment.seen}
-    assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    assert "\n1 of 12 streams" in capsys.readouterr().out
+    assert "\n1 of 12 streams" in printed(run, *OPTIONS, "--peers").out
 
 
-def test_a_hint_reads_no_drift_events(monkeypatch, capsys):
+def test_a_hint_reads_no_drift_events(monkeypatch, printed):
     deployment = fleet(monkeypatch)
     deployment.work(12 * 300, everything=True)
     deployment.seen.clear()
-    assert run(monkeypatch, *OPTIONS) == 0
-    assert capsys.readouterr().out.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
+    assert printed(run, *OPTIONS).out.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
     assert deployment.given.topic("drift_events") not in {record.topic for record in deployment.seen}
 
 
-def test_a_hint_does_not_wait_for_a_broker(monkeypatch, capsys):
+def test_a_hint_does_not_wait_for_a_broker(monkeypatch, printed):
     deployment = fleet(monkeypatch)
     deployment.work(12 * 300, everything=True)
     given = []
@@ -283,8 +264,7 @@ def test_a_hint_does_not_wait_for_a_broker(monkeypatch, capsys):
     monkeypatch.setattr(type(deployment.source), "reader", opened)
     monkeypatch.setattr(recent, "read", wait)
     monkeypatch.setattr(inspect, "HINT_SECONDS", 0.01)
-    assert run(monkeypatch, *OPTIONS) == 0
-    shown = capsys.readouterr()
+    shown = printed(run, *OPTIONS)
     assert "p0:dev3" in shown.out
     assert "unlike" not in shown.out
 
@@ -311,22 +291,19 @@ def test_the_roots_of_a_keyed_hierarchy_are_compared_by_their_input(monkeypatch)
     assert (found.streams, named(found)) == (6, [("p3", "vibration", "high")])
 
 
-def test_the_past_is_compared_as_it_was(monkeypatch, capsys):
+def test_the_past_is_compared_as_it_was(monkeypatch, printed):
     deployment = fleet(monkeypatch, records=500, begin=75)
     deployment.work(12 * 75, everything=True, archive=True)
     deployment.work(12 * 500, everything=True)
-    assert run(monkeypatch, *OPTIONS, "--peers", "--at", str(12 * 75)) == 0
-    assert capsys.readouterr().out == NONE.format(12) + KINDS
-    assert run(monkeypatch, *OPTIONS, "--peers", "--at", str(12 * 500)) == 0
-    assert "\n1 of 12 streams" in capsys.readouterr().out
+    assert printed(run, *OPTIONS, "--peers", "--at", str(12 * 75)).out == NONE.format(12) + KINDS
+    assert "\n1 of 12 streams" in printed(run, *OPTIONS, "--peers", "--at", str(12 * 500)).out
 
 
-def test_how_many_records_were_read_is_said_where_older_ones_are_left_out(monkeypatch, capsys):
+def test_how_many_records_were_read_is_said_where_older_ones_are_left_out(monkeypatch, printed):
     deployment = fleet(monkeypatch)
     deployment.work(12 * 300, everything=True)
     monkeypatch.setattr(recent, "MOST_RECORDS", 12 * 100)
-    assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    assert capsys.readouterr().out.endswith(
+    assert printed(run, *OPTIONS, "--peers").out.endswith(
         "only the last 1,200 records were read, fewer than 400 of each stream; older ones are left out\n"
     )
 

@@ -12,6 +12,7 @@ from resonance.pipeline.repartition.router import RouterTask
 from resonance.pipeline.replay import replaying, two_stage_file
 from resonance.pipeline.verify import verify as verifying
 
+from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment, rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES, inputs, settings
 from tests.pipeline.streams import TOPIC
@@ -145,6 +146,5 @@ def test_an_evaluation_needs_no_routes_and_says_in_which_order_it_is(unrouted, t
     assert two_stage_file.MADE_ORDER in found.notes
 
 
-def test_an_input_of_routes_is_replayed_with_them(deployment, command, capsys):
-    assert command("replay", TOPIC, "--processes", "1", "--json") == 0
-    assert orjson.loads(capsys.readouterr().out)["assignments"] == 900
+def test_an_input_of_routes_is_replayed_with_them(deployment, printed):
+    assert orjson.loads(printed(run, "replay", TOPIC, "--processes", "1", "--json").out)["assignments"] == 900

@@ -15,6 +15,7 @@ from resonance.pipeline.replay.bootstrapping import FromFile, bootstrap
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 
+from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment, rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES, inputs
 from tests.pipeline.streams import STAMP, TOPIC, points, value_of
@@ -141,19 +142,16 @@ def test_a_deployment_that_has_learned_is_left_alone(deployment):
     assert deployment.written == []
 
 
-def test_the_command_says_what_was_done(deployment, command, capsys):
-    assert command("bootstrap", "--to", "450") == 0
-    shown = capsys.readouterr()
+def test_the_command_says_what_was_done(deployment, printed):
+    shown = printed(run, "bootstrap", "--to", "450")
     _, row, below = shown.out.splitlines()
     assert row.split() == ["features", "0", "450", "2", row.split()[-3], "0", "450"]
     assert below == "learned 450 records silently; `resonance worker` goes on as group resonance"
-    assert command("bootstrap") == 65
-    assert "a bootstrap is for a deployment that begins" in capsys.readouterr().err
+    assert "a bootstrap is for a deployment that begins" in printed(run, "bootstrap", code=65).err
 
 
-def test_the_command_writes_json(deployment, command, history, capsys):
-    assert command("bootstrap", str(history), "--key", "key", "--json") == 0
-    found = orjson.loads(capsys.readouterr().out)
+def test_the_command_writes_json(deployment, history, printed):
+    found = orjson.loads(printed(run, "bootstrap", str(history), "--key", "key", "--json").out)
     assert (found["group"], found["records"], found["partitions"][0]["offset"]) == ("resonance", HALF, 0)
 
 
@@ -165,9 +163,8 @@ def test_the_command_writes_json(deployment, command, history, capsys):
         (["history.jsonl", "--to", "3"], 2, "--to is for topics"),
     ],
 )
-def test_the_command_says_what_is_wrong(deployment, command, history, capsys, arguments, code, message):
-    assert command("bootstrap", *arguments) == code
-    assert message in capsys.readouterr().err
+def test_the_command_says_what_is_wrong(deployment, history, arguments, code, message, printed):
+    assert message in printed(run, "bootstrap", *arguments, code=code).err
 
 
 def test_after_a_reset_it_begins_with_the_version_that_the_reset_chose(deployment):

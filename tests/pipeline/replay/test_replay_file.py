@@ -17,6 +17,7 @@ from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.watch import picture
 from resonance.schemas import ClusterTable
 
+from tests.pipeline.commands import run as run_command
 from tests.pipeline.streams import TOPIC, points, run, settings, value_of
 
 KEYS = [b"red", b"green", b"blue", "größe".encode()]
@@ -94,32 +95,29 @@ def test_outputs_are_never_mixed_with_recorded_ones():
 OPTIONS = ["--input.features", '["cpu", "latency_ms", "net.in"]', "--set", "stream=partition", "--processes", "1"]
 
 
-def test_the_command_shows_a_table(file, tmp_path, command, capsys):
-    assert command("replay", "flows.jsonl", "--key", "key", *OPTIONS) == 0
-    shown = capsys.readouterr()
+def test_the_command_shows_a_table(file, tmp_path, printed):
+    shown = printed(run_command, "replay", "flows.jsonl", "--key", "key", *OPTIONS)
     assert shown.out.split()[:8] == ["partition", "from", "to", "records", "assignments", "events", "dead", "letters"]
     assert "wrong_type 2" in shown.out
     assert "partition 0: empty models" in shown.err
     assert shown.out.splitlines()[-1].startswith("replayed 400 records in")
 
 
-def test_the_command_names_a_feature_that_follows_the_day(tmp_path, command, capsys):
+def test_the_command_names_a_feature_that_follows_the_day(tmp_path, command, capsys, printed):
     rows = points(8_000)
     rows[:, 2] = -9.0 * np.cos(2 * np.pi * np.arange(len(rows)) / 1_440) + np.random.default_rng(0).normal(
         0, 0.3, 8_000
     )
     lines = [value_of(row, at=1_700_000_000_000 + 60_000 * i) for i, row in enumerate(rows.tolist())]
     (tmp_path / "flows.jsonl").write_bytes(b"\n".join(lines) + b"\n")
-    assert command("replay", "flows.jsonl", "--time", "at", *OPTIONS) == 0
-    assert "hint: net.in left its range " in capsys.readouterr().out
+    assert "hint: net.in left its range " in printed(run_command, "replay", "flows.jsonl", "--time", "at", *OPTIONS).out
     assert command("replay", "flows.jsonl", "--time", "at", "--json", *OPTIONS) == 0
     assert orjson.loads(capsys.readouterr().out)["partitions"][0]["ranges"]["restless"] == {"net.in": 1}
 
 
-def test_the_command_writes_json(file, tmp_path, command, capsys):
+def test_the_command_writes_json(file, tmp_path, printed):
     arguments = ["replay", "flows.jsonl", "--key", "key", "--partitions", "2", "-o", "results", "--json"]
-    assert command(*arguments, *OPTIONS) == 0
-    found = orjson.loads(capsys.readouterr().out)
+    found = orjson.loads(printed(run_command, *arguments, *OPTIONS).out)
     assert (found["records"], found["assignments"], found["output"]) == (400, 398, "results")
     assert [part["partition"] for part in found["partitions"]] == [0, 1]
     assert len(read(tmp_path / "results" / "assignments.jsonl")) == 398
@@ -145,9 +143,8 @@ def test_the_command_writes_json(file, tmp_path, command, capsys):
         (["flows.jsonl", "--picture", "no/x.png"], 2, "there is no folder no; make it"),
     ],
 )
-def test_the_command_says_what_is_wrong(file, tmp_path, command, capsys, arguments, code, message):
-    assert command("replay", *arguments, *OPTIONS) == code
-    assert message in capsys.readouterr().err
+def test_the_command_says_what_is_wrong(file, tmp_path, arguments, code, message, printed):
+    assert message in printed(run_command, "replay", *arguments, *OPTIONS, code=code).err
 
 
 @pytest.mark.parametrize("more", [[], ["-o", "results", "--output.assignments", "none"]])
@@ -164,19 +161,17 @@ def test_a_picture_is_drawn_and_nothing_else_is_left(file, tmp_path, command, mo
     assert (life.counted, life.records > 0, len(life.lines) > 0) == (not more, True, True)
 
 
-def test_without_an_answer_there_is_no_picture(file, tmp_path, command, capsys):
+def test_without_an_answer_there_is_no_picture(file, tmp_path, printed):
     options = ["--name", "resonance", "--input.topics", "flows", "--input.features", "missing"]
-    assert command("replay", "flows.jsonl", "--picture", "x.png", *options) == 2
-    said = capsys.readouterr().err
+    said = printed(run_command, "replay", "flows.jsonl", "--picture", "x.png", *options, code=2).err
     assert "none of the 400 records of flows.jsonl could be used" in said
     assert "picture: " not in said
     assert not (tmp_path / "x.png").exists()
 
 
-def test_without_matplotlib_nothing_is_replayed(file, command, monkeypatch, capsys):
+def test_without_matplotlib_nothing_is_replayed(file, monkeypatch, printed):
     monkeypatch.setattr(picture, "find_spec", lambda _: None)
-    assert command("replay", "flows.jsonl", "--picture", "x.png", *OPTIONS) == 2
-    said = capsys.readouterr().err
+    said = printed(run_command, "replay", "flows.jsonl", "--picture", "x.png", *OPTIONS, code=2).err
     assert said.endswith("not installed: pip install 'resonance-streams[picture]'\n")
     assert "replayed" not in said
 

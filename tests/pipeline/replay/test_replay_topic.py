@@ -10,6 +10,7 @@ from resonance.pipeline.recovery.reset import plan_stream_reset
 from resonance.pipeline.replay.replaying import ReplayOutput, replay_topics
 from resonance.pipeline.timestamps import TimeTexts
 
+from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC
 
@@ -93,9 +94,8 @@ def test_a_topic_without_records_is_an_error(monkeypatch):
         replay_topics(deployment.given, [TOPIC], Span.parse())
 
 
-def test_the_command_says_where_the_models_came_from(deployment, command, capsys):
-    assert command("replay", TOPIC, "--from", "250", "--to", "400", "--json") == 0
-    shown = capsys.readouterr()
+def test_the_command_says_where_the_models_came_from(deployment, command, capsys, printed):
+    shown = printed(run, "replay", TOPIC, "--from", "250", "--to", "400", "--json")
     archive = "from the archive at offset 200 (2023-11-14T22:16:39.000Z), 50 records learned silently"
     assert f"partition 0: {archive}" in shown.err
     found = orjson.loads(shown.out)
@@ -113,6 +113,5 @@ def test_the_command_says_where_the_models_came_from(deployment, command, capsys
         (["--from", "601"], 69, "has no committed records in that range"),
     ],
 )
-def test_the_command_says_what_is_wrong(deployment, command, capsys, arguments, code, message):
-    assert command("replay", *arguments) == code
-    assert message in capsys.readouterr().err
+def test_the_command_says_what_is_wrong(deployment, arguments, code, message, printed):
+    assert message in printed(run, "replay", *arguments, code=code).err

@@ -36,19 +36,17 @@ def dictionaries(deployment):
     return {stream.stream: stream.features for stream in found}
 
 
-def test_inspection_has_the_dictionary_and_what_is_salient(deployment, monkeypatch, capsys):
+def test_inspection_has_the_dictionary_and_what_is_salient(deployment, printed):
     first = [name for place in range(0, 400, 2) if place != 50 for name in by_name(entries(400)[place])]
     assert dictionaries(deployment)["p0:a"] == list(dict.fromkeys(first))
     # Its snapshots are read under the settings that they were made with.
     deployment.take_settings(settings(stream="key"))
-    assert run(monkeypatch, *OPTIONS, "--json") == 0
-    shown = orjson.loads(capsys.readouterr().out)
+    shown = orjson.loads(printed(run, *OPTIONS, "--json").out)
     assert shown["features"] == list(dict.fromkeys(first))
     cluster = shown["clusters"][0]
     assert set(cluster["salient"][0]) == {"feature", "salience", "weight"}
     assert set(cluster["centre"]) <= set(first)
-    assert run(monkeypatch, *OPTIONS, "--wide") == 0
-    out = capsys.readouterr().out
+    out = printed(run, *OPTIONS, "--wide").out
     assert "p0:a, version 1 (sa_art): " in out
     assert " clusters after 199 records" in out
     assert "most salient features (salience x weight)" in out
@@ -56,15 +54,13 @@ def test_inspection_has_the_dictionary_and_what_is_salient(deployment, monkeypat
     assert f"{best['feature']} {best['salience']:.2f}x{best['weight']:.2f}, " in out
 
 
-def test_inspection_promises_no_more_than_it_has(deployment, monkeypatch, capsys):
+def test_inspection_promises_no_more_than_it_has(deployment, monkeypatch, printed):
     monkeypatch.setattr(cluster_description, "CENTRE_BYTES", 700)
-    assert run(monkeypatch, *OPTIONS, "--json") == 0
-    clusters = orjson.loads(capsys.readouterr().out)["clusters"]
+    clusters = orjson.loads(printed(run, *OPTIONS, "--json").out)["clusters"]
     most, omitted = (max(counts) for counts in zip(*((len(c["centre"]), c["omitted"]) for c in clusters), strict=True))
     assert most > 6
     assert omitted
-    assert run(monkeypatch, *OPTIONS, "--wide") == 0
-    assert capsys.readouterr().out.splitlines()[-2:] == [
+    assert printed(run, *OPTIONS, "--wide").out.splitlines()[-2:] == [
         f"{most - 6} more features: --json has them",
         f"up to {omitted} features of a cluster are left out, those with the smallest means relative to their ranges: "
         "a message would not hold them",
@@ -72,7 +68,7 @@ def test_inspection_promises_no_more_than_it_has(deployment, monkeypatch, capsys
 
 
 @pytest.mark.parametrize("engine", ["fuzzy_art", "sa_art"])
-def test_inspection_of_clusters_with_features_of_their_own(engine, deployment, monkeypatch, capsys):
+def test_inspection_of_clusters_with_features_of_their_own(engine, deployment, printed):
     dense = engine == "sa_art"
     given = (
         {"input__sparse": None, "input__features": "words", "prepare__missing": 0.0, "prepare__scale": "none"}
@@ -83,8 +79,7 @@ def test_inspection_of_clusters_with_features_of_their_own(engine, deployment, m
     deployment.logs = {at: [] if at[0] != TOPIC else log for at, log in deployment.logs.items()}
     deployment.offsets.clear()
     deployment.work(400, everything=True)
-    assert run(monkeypatch, *OPTIONS, "--wide") == 0
-    out = capsys.readouterr().out
+    out = printed(run, *OPTIONS, "--wide").out
     assert ("most salient features" if dense else "largest means") in out
     assert " ± " in out or dense
 

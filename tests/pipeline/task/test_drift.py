@@ -148,12 +148,15 @@ def test_sparse_records_are_not_watched():
     assert settings.drift_parameters is None
 
 
-def event_of(**members: Any) -> Any:
+def event_of(*units: Any, **members: Any) -> Any:
     since = {"offset": 2_118, "time": "2026-01-05T08:00:10.590Z"}
-    return {
-        "kind": "drift", "stream": "p2", "scope": "cluster", "since": since, "units": [],
-        "cause": {"source": {"offset": 2_613}}, **members,
-    }  # fmt: skip
+    common = {"kind": "drift", "stream": "p2", "scope": "cluster", "since": since, "units": [*units]}
+    return common | {"cause": {"source": {"offset": 2_613}}, **members}
+
+
+def unit(cluster: str | None, change: str, *features: Any, share: tuple[float, ...] = ()) -> Any:
+    own = {"share": dict(zip(("before", "after"), share, strict=True))} if share else {}
+    return {"cluster": cluster, "change": change.split(), "features": [*features], **own}
 
 
 MOVED = {"feature": "latency_ms", "change": "moved", "before": 764.1, "after": 803.0, "spread": 24.4, "shift": 1.6}
@@ -164,69 +167,36 @@ SINCE = ", since about offset 2,118 (08:00:10), seen at 2,613"
 @pytest.mark.parametrize(
     ("event", "sentence"),
     [
+        (event_of(unit("p2/1/4", "moved", MOVED)), f"p2/1/4 moved: latency_ms 764 -> 803 (+1.6 spreads){SINCE}"),
         (
-            event_of(units=[{"cluster": "p2/1/4", "change": ["moved"], "features": [MOVED]}]),
-            f"p2/1/4 moved: latency_ms 764 -> 803 (+1.6 spreads){SINCE}",
-        ),
-        (
-            event_of(continues=3, units=[{"cluster": "p2/1/4", "change": ["moved"], "features": [MOVED]}]),
+            event_of(unit("p2/1/4", "moved", MOVED), continues=3),
             f"p2/1/4 goes on moving: latency_ms 764 -> 803 (+1.6 spreads){SINCE}",
         ),
         (
-            event_of(units=[{"cluster": None, "change": ["widened"], "features": [WIDER]}], scope="stream"),
+            event_of(unit(None, "widened", WIDER), scope="stream"),
             f"p2 widened: cpu varies 1.7 times as much{SINCE}",
         ),
         (
-            event_of(
-                units=[
-                    {
-                        "cluster": "p2/1/6",
-                        "change": ["moved", "more"],
-                        "features": [MOVED],
-                        "share": {"before": 0.13, "after": 0.25},
-                    },
-                    {"cluster": "p2/1/7", "change": ["together"], "features": []},
-                ]
-            ),
+            event_of(unit("p2/1/6", "moved more", MOVED, share=(0.13, 0.25)), unit("p2/1/7", "together")),
             "p2 has more of p2/1/6, 13 % -> 25 %, and it moved: latency_ms 764 -> 803 (+1.6 spreads); "
             f"and p2/1/7{SINCE}",
         ),
+        (event_of(unit("p0/1/5", "fewer", share=(0.11, 0.001))), f"p0/1/5 has gone silent: 11 % -> 0 %{SINCE}"),
         (
             event_of(
-                units=[
-                    {
-                        "cluster": "p0/1/5",
-                        "change": ["fewer"],
-                        "features": [],
-                        "share": {"before": 0.11, "after": 0.001},
-                    }
-                ]
-            ),
-            f"p0/1/5 has gone silent: 11 % -> 0 %{SINCE}",
-        ),
-        (
-            event_of(
+                unit("p2/1/6", "widened more", WIDER, share=(0.13, 0.25)),
+                *(unit(cluster, "moved", MOVED) for cluster in ("p2/1/7", None)),
                 scope="stream",
-                units=[
-                    {
-                        "cluster": "p2/1/6",
-                        "change": ["widened", "more"],
-                        "features": [WIDER],
-                        "share": {"before": 0.13, "after": 0.25},
-                    },
-                    {"cluster": "p2/1/7", "change": ["moved"], "features": [MOVED]},
-                    {"cluster": None, "change": ["moved"], "features": [MOVED]},
-                ],
             ),
             "p2: 2 of its clusters changed, most p2 has more of p2/1/6, 13 % -> 25 %, and it widened: "
             f"cpu varies 1.7 times as much{SINCE}",
         ),
         (
-            event_of(kind="settled", units=[{"cluster": "p2/1/4", "change": ["moved"], "features": [MOVED]}]),
+            event_of(unit("p2/1/4", "moved", MOVED), kind="settled"),
             "p2/1/4 settled: latency_ms 764 -> 803 (+1.6 spreads); the baseline from here on",
         ),
         (
-            event_of(kind="recovered", opened=7, units=[{"cluster": "p2/1/4", "change": [], "features": []}]),
+            event_of(unit("p2/1/4", ""), kind="recovered", opened=7),
             "p2/1/4 recovered: as before drift event 7 of p2",
         ),
     ],
@@ -237,5 +207,5 @@ def test_every_event_is_a_sentence(event: Any, sentence: str):
 
 @pytest.mark.parametrize(("day", "since"), [("05", "08:00:10"), ("06", "2026-01-05 08:00:10")])
 def test_a_change_that_began_on_another_day_is_dated(day: str, since: str):
-    event = event_of(units=[{"cluster": "a", "change": ["together"], "features": []}], time=f"2026-01-{day}T09:00:00Z")
+    event = event_of(unit("a", "together"), time=f"2026-01-{day}T09:00:00Z")
     assert drift_sentence(event).endswith(f"since about offset 2,118 ({since}), seen at 2,613")

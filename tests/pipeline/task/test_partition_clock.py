@@ -138,14 +138,7 @@ def test_a_crash_changes_nothing(seed):
     own = given(limits__stream_ttl=rng.choice((0.0, 1800.0)), snapshots__records=60, snapshots__ratio=0.0)
     whole, expected = alike(own, log)
     worker = Worker(own, log)
-    while worker.rest:
-        worker.process(rng.choice((3, 17, 60)))
-        if rng.random() < 0.4:
-            worker.writer.recovery_offset = None
-            worker.commit()
-        if rng.random() < 0.1:
-            worker.start()
-    worker.commit(everything=True)
+    worker.live_through(rng)
     assert worker.emitted == expected
     assert states(worker.task) == states(whole)
     assert silences(expected)

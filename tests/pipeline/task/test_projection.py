@@ -11,7 +11,7 @@ from resonance.pipeline.task.encode.message_sizes import event_bytes_of
 from resonance.pipeline.task.stream_task import TaskContext
 from sklearn.metrics import adjusted_rand_score
 
-from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, restore, run, states, task
+from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, restore, run, states, stored, task
 
 SMALL = {
     **{name: {"engine__lambda": 20, "engine__max_nodes": 12} for name in ("mlca", "mlca_i", "mlca_c")},
@@ -104,9 +104,9 @@ def test_an_engine_that_takes_fewer_features_is_no_next_version():
     rows = unit_vectors(60, 300)[0].tolist()
     worker = task(given(engine__name="modal", prepare__project=0, prepare__warmup_records=5))
     run(worker, log_of(rows))
-    snapshots = [worker.models.snapshot(stream) for stream in worker.models.pending(everything=True)]
+    state, snapshots = stored(worker)
     fresh = task(given(engine__name="evq", prepare__project=0, prepare__warmup_records=5))
-    fresh.restore_partition(worker.partition_state())
+    fresh.restore_partition(state)
     with pytest.raises(ConfigurationError, match=r"^prepare\.project = 0: .* a record has 300 features and evq takes"):
         fresh.restore(snapshots[0], new_version=True)
 

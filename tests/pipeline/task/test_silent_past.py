@@ -9,7 +9,19 @@ from resonance.pipeline.timestamps import canonical
 from resonance.pipeline.verify.output_refs import assignment_ref
 from resonance.schemas import load_schema
 
-from tests.pipeline.streams import STAMP, TOPIC, payloads, points, records, restored, run, settings, states, task
+from tests.pipeline.streams import (
+    STAMP,
+    TOPIC,
+    payloads,
+    points,
+    records,
+    restored,
+    run,
+    settings,
+    states,
+    stored,
+    task,
+)
 from tests.pipeline.task.test_clusters import compacted, there
 from tests.pipeline.task.test_partition_task import ENGINES, KEYS, array_settings, changed
 
@@ -106,10 +118,7 @@ def test_a_restart_lists_once_and_a_crash_before_its_first_snapshot_changes_noth
     log = unusual(records(points(1500).tolist(), keys=KEYS[:2]))
     given = settings(stream="key")
     boot = silently(given, log[:800])
-    state, snapshots = (
-        boot.partition_state(),
-        [boot.models.snapshot(stream) for stream in boot.models.pending(everything=True)],
-    )
+    state, snapshots = stored(boot)
     assert boot.models.recovery_offset is None
     outputs = run(restored(given, state, snapshots), log[800:])
     text, lists = split(outputs)

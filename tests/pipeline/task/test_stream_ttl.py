@@ -22,6 +22,7 @@ from tests.pipeline.streams import (
     seeds,
     settings,
     states,
+    stored,
     task,
     value_of,
 )
@@ -118,6 +119,25 @@ class Worker:
         self.emitted.add(self.waiting)
         self.waiting = Outputs()
 
+    def work(self, size, **how):
+        """Process the log in batches of a size, each with a commit."""
+        while self.rest:
+            self.process(size)
+            self.writer.recovery_offset = None
+            self.commit(**how)
+
+    def live_through(self, rng):
+        """Process the log in batches of any size, with commits and crashes now and then."""
+        while self.rest:
+            self.process(rng.choice((3, 17, 60)))
+            if rng.random() < 0.4:
+                # The position of the group is that of the record: it is written with each commit that has one.
+                self.writer.recovery_offset = None
+                self.commit(everything=rng.random() < 0.1)
+            if rng.random() < 0.1:
+                self.start()
+        self.commit(everything=True)
+
 
 def test_a_stream_without_records_ends_with_an_event_and_tombstones():
     log = log_from(silence(b"gone", 0, 150), silence(b"there", 600, 100, 200), silence(b"there", 1588, 4, 300))
@@ -201,26 +221,6 @@ def test_a_time_beyond_that_of_kafka_ends_no_stream():
     assert not ends(run(task(given(input__time_path="at")), log))
 
 
-@pytest.mark.parametrize("seed", seeds(3, night=6))
-def test_batches_decide_nothing(monkeypatch, seed):
-    log, rng = log_of(seed), random.Random(seed)
-    monkeypatch.setattr(expiry, "MOST", rng.choice((1, 2, 16)))
-    monkeypatch.setattr(expiry, "BLOCK", rng.choice((1, 2, 5, 16)))
-    engine = rng.choice(("caea", "modal", "hcaea"))
-    own = given(engine__name=engine, limits__streams_in_memory=rng.choice((0, 2)), limits__streams=rng.choice((5, 100)))
-    whole = task(own)
-    expected = run(whole, log)
-    assert len(ends(expected)) > 5
-    for _ in range(3):
-        part, outputs, place = task(own), Outputs(), 0
-        while place < len(log):
-            size = rng.choice((1, 2, 17, 120))
-            outputs.add(part.process(log[place : place + size]))
-            place += size
-        assert outputs == expected
-        assert (states(part), part.partition_state()) == (states(whole), whole.partition_state())
-
-
 @pytest.mark.parametrize("seed", [*seeds(6, night=15), 33])
 def test_a_crash_decides_nothing(monkeypatch, seed):
     rng = random.Random(seed)
@@ -228,6 +228,7 @@ def test_a_crash_decides_nothing(monkeypatch, seed):
     monkeypatch.setattr(expiry, "BLOCK", rng.choice((1, 2, 5, 16)))
     log = log_of(seed + 100)
     own = given(
+        engine__name=("caea", "modal", "hcaea")[seed % 3],
         limits__streams_in_memory=rng.choice((0, 2)),
         limits__streams=rng.choice((4, 6, 100)),
         snapshots__records=rng.choice((20, 60, 200, 10_000)),
@@ -235,16 +236,9 @@ def test_a_crash_decides_nothing(monkeypatch, seed):
     )
     whole = task(own)
     expected = run(whole, log)
+    assert len(ends(expected)) > 5
     worker = Worker(own, log)
-    while worker.rest:
-        worker.process(rng.choice((3, 17, 60)))
-        if rng.random() < 0.4:
-            # The position of the group is that of the record: it is written with each commit that has one.
-            worker.writer.recovery_offset = None
-            worker.commit(everything=rng.random() < 0.1)
-        if rng.random() < 0.1:
-            worker.start()
-    worker.commit(everything=True)
+    worker.live_through(rng)
     assert worker.emitted == expected
     assert states(worker.task) == states(whole)
     worker.start()
@@ -305,10 +299,7 @@ def test_ended_streams_leave_no_memory():
     log = log_from(*(silence(b"key %d" % i, 100 * i, 2) for i in range(600)))
     worker = task(given(limits__streams_in_memory=3, snapshots__records=5))
     held = Worker(worker._settings, log)
-    while held.rest:
-        held.process(50)
-        held.writer.recovery_offset = None
-        held.commit()
+    held.work(50)
     models, silent = held.task.models, held.task._alerts._silent
     assert len(models) < 15
     assert len(models._ended) < 15
@@ -320,10 +311,7 @@ def test_ended_streams_leave_no_memory():
 
 def test_versions_that_are_over_leave_no_memory():
     held = Worker(given(snapshots__records=1), log_from(*(silence(b"a", 2000 * i, 2) for i in range(250))))
-    while held.rest:
-        held.process(2)
-        held.writer.recovery_offset = None
-        held.commit(everything=True)
+    held.work(2, everything=True)
     assert held.task.models.named("p0:a").version == 250
     assert len(held.task.models._headers) < 110
 
@@ -339,11 +327,7 @@ def test_what_was_learned_from_a_file_goes_on_at_another_offset(seed):
         worker.go_on_at(40)
         later = [record._replace(offset=record.offset - log[500].offset + 40) for record in log[500:]]
         outputs = run(worker, later[:100], size)
-        fresh = restored(
-            given(),
-            worker.partition_state(),
-            [worker.models.snapshot(name) for name in worker.models.pending(everything=True)],
-        )
+        fresh = restored(given(), *stored(worker))
         outputs.add(run(fresh, later[100:], size))
         found.append((outputs, states(fresh)))
     assert found[0] == found[1]

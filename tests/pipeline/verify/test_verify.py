@@ -10,6 +10,7 @@ from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery, reset
 from resonance.pipeline.recovery.reset import plan_stream_reset
 
+from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC
 
@@ -354,21 +355,18 @@ def test_nothing_committed_is_an_error(monkeypatch):
         MemoryDeployment(monkeypatch).verify()
 
 
-def test_the_command_says_identical(deployment, command, capsys):
-    assert command("verify") == 0
-    shown = capsys.readouterr()
+def test_the_command_says_identical(deployment, printed):
+    shown = printed(run, "verify")
     assert shown.out.splitlines()[-1].startswith("identical: 601 records, 600 assignments, ")
     assert "features[0]: empty models at offset 0, where they began" in shown.err
 
 
-def test_the_command_says_where_it_differs(command, deployment, capsys):
+def test_the_command_says_where_it_differs(deployment, printed):
     deployment.replace("assignments", 500, key=b"c")
-    assert command("verify") == 3
-    out = capsys.readouterr().out
+    out = printed(run, "verify", code=3).out
     assert '  key: recorded "c", replayed ' in out
     assert out.splitlines()[-1].startswith("different: ")
-    assert command("verify", "--json") == 3
-    found = orjson.loads(capsys.readouterr().out)
+    found = orjson.loads(printed(run, "verify", "--json", code=3).out)
     assert found["identical"] is False
     assert found["partitions"][0]["difference"]["members"][0][:2] == ["key", "c"]
 

@@ -95,12 +95,9 @@ def test_alerts_of_keyed_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.verify().identical
 
 
-def test_the_rules_alone_are_counted_and_nothing_is_written(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_rules_alone_are_counted_and_nothing_is_written(deployment, printed) -> None:
     before = {at: len(log) for at, log in deployment.logs.items()}
-    assert run(monkeypatch, "replay", "--rules-only", "--processes", "1") == 0
-    printed = capsys.readouterr()
+    printed = printed(run, "replay", "--rules-only", "--processes", "1")
     assert "dead_letters 1 0" in [" ".join(line.split()) for line in printed.out.splitlines()]
     assert "1 alert opened in 600 records" in printed.out
     assert {at: len(log) for at, log in deployment.logs.items()} == before
@@ -192,24 +189,17 @@ def serve(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("resonance.pipeline.kafka.log_reader.LogReader", lambda *_: deployment)
 
 
-def test_before_any_output_there_is_nothing_to_say_of_alerts(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_before_any_output_there_is_nothing_to_say_of_alerts(monkeypatch, printed) -> None:
     made = MemoryDeployment(monkeypatch)
     serve(made, monkeypatch)
-    assert run(monkeypatch, "alerts") == 0
-    assert "there is no output of resonance yet, so that nothing is known" in capsys.readouterr().err
+    assert "there is no output of resonance yet, so that nothing is known" in printed(run, "alerts").err
     made.work(100)
-    assert run(monkeypatch, "alerts") == 0
-    assert "no alert is open" in capsys.readouterr().err
+    assert "no alert is open" in printed(run, "alerts").err
 
 
-def test_open_alerts_are_listed_until_they_clear(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_open_alerts_are_listed_until_they_clear(deployment, monkeypatch, capsys, printed) -> None:
     serve(deployment, monkeypatch)
-    assert run(monkeypatch, "alerts", "--each") == 0
-    said = capsys.readouterr()
+    said = printed(run, "alerts", "--each")
     assert "no alert is open" in said.err
     assert re.search(r"critical  dead_letters  \d+ of 20 records of features\[0\] were dead", said.out)
     assert run(monkeypatch, "alerts") == 0
@@ -217,8 +207,7 @@ def test_open_alerts_are_listed_until_they_clear(
     deployment.logs[ALERTS, 0].pop()
     assert run(monkeypatch, "alerts", "--each") == 0
     assert "critical  dead_letters  5 of 20 records of features[0] were dead letters" in capsys.readouterr().out
-    assert run(monkeypatch, "alerts", "--json") == 0
-    listed = orjson.loads(capsys.readouterr().out)
+    listed = orjson.loads(printed(run, "alerts", "--json").out)
     assert [alert["rule"] for alert in listed["open"]] == ["dead_letters"]
     assert listed["cleared"] == []
 

@@ -17,6 +17,7 @@ from resonance.schemas import ClusterNames
 
 from tests.pipeline.commands import run as run_command
 from tests.pipeline.fake_cluster import FakeCluster
+from tests.pipeline.page import outputs
 from tests.schemas.test_names import HISTORY, TIME, A, B, C, D, cluster
 
 
@@ -42,26 +43,17 @@ def broker():
         for id_ in (A, C, D):
             running.append("shop.clusters", 0, described(id_), id_.encode())
         running.append("shop.clusters", 0, described(B, ended="absorbed", successors=[A]), B.encode())
-        alert = {
-            "kind": "opened",
-            "rule": "share",
-            "key": "shop/share/p0/p0/1/0/1/0",
-            "severity": "warning",
-            "stream": "p0",
-            "version": 1,
-        }
-        alert["cause"] = {"id": None, "source": {"topic": "orders", "partition": 0, "offset": 4}}
-        alert |= {"seq": 0, "cluster": A, "text": f"the share of {A} in p0 has changed", "evidence": {}}
-        running.append("shop.alerts", 0, orjson.dumps(alert | {"since": TIME.format(4), "time": TIME.format(4)}), b"k")
+        alert = outputs.alert("opened", "p0", 4, "warning") | {"since": TIME.format(4), "time": TIME.format(4)}
+        alert |= {"rule": "share", "key": "shop/share/p0/p0/1/0/1/0", "cluster": A}
+        alert["text"] = f"the share of {A} in p0 has changed"
+        running.append("shop.alerts", 0, orjson.dumps(alert), b"k")
         running.flush()
         yield running
 
 
-def test_a_name_is_shown_by_all_who_show_the_cluster(monkeypatch, capsys, broker):
-    assert run(monkeypatch, broker, "inspect", A, "--as", "checkout") == 0
-    assert capsys.readouterr().out == f"{A} is named checkout\n"
-    assert run(monkeypatch, broker, "watch", "--from", "earliest", "--until-end") == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_a_name_is_shown_by_all_who_show_the_cluster(monkeypatch, capsys, broker, printed):
+    assert printed(run, broker, "inspect", A, "--as", "checkout").out == f"{A} is named checkout\n"
+    lines = printed(run, broker, "watch", "--from", "earliest", "--until-end").out.splitlines()
     assert f"cluster {A} (checkout) emerged: 30 records" in lines[0]
     assert f"cluster {B} emerged" in lines[1]
     assert f"cluster {C} (from checkout) split from {A} (checkout)" in lines[2]
@@ -72,20 +64,17 @@ def test_a_name_is_shown_by_all_who_show_the_cluster(monkeypatch, capsys, broker
     for each in ([], ["--each"]):
         assert run(monkeypatch, broker, "alerts", "--input.topics", "orders", *each) == 0
         assert f"the share of {A} (checkout) in p0 has changed" in capsys.readouterr().out
-    assert run(monkeypatch, broker, "alerts", "--input.topics", "orders", "--json") == 0
-    said = json.loads(capsys.readouterr().out)
+    said = json.loads(printed(run, broker, "alerts", "--input.topics", "orders", "--json").out)
     (incident,) = said["incidents"]
     assert incident["alerts"] == [alert["key"] for alert in said["open"]]
-    assert run(monkeypatch, broker, "inspect", "--names") == 0
-    assert [line.split() for line in capsys.readouterr().out.splitlines()][1] == [A, "checkout"]
+    assert [line.split() for line in printed(run, broker, "inspect", "--names").out.splitlines()][1] == [A, "checkout"]
 
 
-def test_a_name_can_be_changed_and_removed(monkeypatch, capsys, broker):
+def test_a_name_can_be_changed_and_removed(monkeypatch, capsys, broker, printed):
     for given in ("checkout", "refunds", ""):
         assert run(monkeypatch, broker, "inspect", A, "--as", given) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [f"{A} is named refunds", f"{A} has no name of its own any more"]
-    assert run(monkeypatch, broker, "inspect", "--names", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == []
+    assert json.loads(printed(run, broker, "inspect", "--names", "--json").out) == []
     assert run(monkeypatch, broker, "inspect", A, "--as", "") == 2
     assert f"cluster {A} has no name of its own; no cluster has one" in capsys.readouterr().err
 
@@ -118,17 +107,14 @@ def test_a_name_can_be_changed_and_removed(monkeypatch, capsys, broker):
         (["--peers", "--records"], "--peers goes with --at or --wide; leave out --records"),
     ],
 )
-def test_what_cannot_be_named_or_shown_is_said_in_a_sentence(monkeypatch, capsys, broker, given, said):
-    assert run(monkeypatch, broker, "inspect", *given) == 2
-    assert said in capsys.readouterr().err
+def test_what_cannot_be_named_or_shown_is_said_in_a_sentence(broker, given, said, printed):
+    assert said in printed(run, broker, "inspect", *given, code=2).err
 
 
-def test_the_lineage_is_a_tree_with_sizes_and_times(monkeypatch, capsys, broker):
+def test_the_lineage_is_a_tree_with_sizes_and_times(monkeypatch, broker, printed):
     assert run(monkeypatch, broker, "inspect", B, "--as", "x") == 2
-    assert run(monkeypatch, broker, "inspect", A, "--as", "checkout") == 0
-    capsys.readouterr()
-    assert run(monkeypatch, broker, "inspect", A) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    printed(run, broker, "inspect", A, "--as", "checkout")
+    assert printed(run, broker, "inspect", A).out.splitlines() == [
         f"{A} (checkout): 60 records, emerged 2026-01-05 08:00:00, present",
         "came from:",
         f"└─ absorbed {B}: 40 records, emerged 2026-01-05 08:00:01, absorbed 2026-01-05 08:00:04",
@@ -136,8 +122,7 @@ def test_the_lineage_is_a_tree_with_sizes_and_times(monkeypatch, capsys, broker)
         f"└─ gave {C} (from checkout): 6 records, split off 2026-01-05 08:00:02, present",
         f"   └─ gave {D} (from checkout): 4 records, split off 2026-01-05 08:00:03, present",
     ]
-    assert run(monkeypatch, broker, "inspect", D, "--json") == 0
-    tree = json.loads(capsys.readouterr().out)
+    tree = json.loads(printed(run, broker, "inspect", D, "--json").out)
     (parent,) = tree["came_from"]
     (root,) = parent["came_from"]
     assert [(each["id"], each["tie"]) for each in (parent, root, *root["came_from"])] == [
@@ -147,15 +132,12 @@ def test_the_lineage_is_a_tree_with_sizes_and_times(monkeypatch, capsys, broker)
     ]
     assert (root["size"], root["began"], root["name"]) == (60, TIME.format(0), "checkout")
     assert (tree["became"], tree["ended"]) == ([], None)
-    assert run(monkeypatch, broker, "inspect", "p0/1/77") == 2
-    assert "there is no cluster p0/1/77" in capsys.readouterr().err
-    assert run(monkeypatch, broker, "inspect", "p7/1/0") == 2
-    assert "no stream p7 in this deployment" in capsys.readouterr().err
+    assert "there is no cluster p0/1/77" in printed(run, broker, "inspect", "p0/1/77", code=2).err
+    assert "no stream p7 in this deployment" in printed(run, broker, "inspect", "p7/1/0", code=2).err
 
 
-def test_watch_from_a_time_says_what_watch_from_the_beginning_said(monkeypatch, capsys, broker):
-    assert run(monkeypatch, broker, "watch", "--from", "earliest", "--until-end", "-k", "events") == 0
-    every = capsys.readouterr().out.splitlines()
+def test_watch_from_a_time_says_what_watch_from_the_beginning_said(monkeypatch, capsys, broker, printed):
+    every = printed(run, broker, "watch", "--from", "earliest", "--until-end", "-k", "events").out.splitlines()
     for begin in range(5):
         assert run(monkeypatch, broker, "watch", "--from", str(begin), "--until-end", "-k", "events") == 0
         assert capsys.readouterr().out.splitlines() == every[begin:]

@@ -14,6 +14,7 @@ from resonance.pipeline.watch.watch import Filter, Watch, WatchedOutput, as_line
 from resonance.schemas import ClusterNames, Output, dead_letter_headers
 
 from tests.pipeline.commands import run as run_command
+from tests.pipeline.page import outputs
 
 TIME = "2026-01-05T08:00:20.750Z"
 
@@ -43,20 +44,9 @@ def broker():
 
 
 def assignment(offset, *, stream="p0", version=1, **more):
-    return {
-        "id": f"r{offset}",
-        "source": {"topic": "orders", "partition": 0, "offset": offset},
-        "stream": stream,
-        "version": version,
-        "status": "assigned",
-        "cluster": f"{stream}/{version}/7",
-        "clusters": [f"{stream}/{version}/7"],
-        "score": 0.91159,
-        "novel": False,
-        "path": [42],
-        "time": TIME,
-        **more,
-    }
+    name = f"{stream}/{version}/7"
+    own = {"id": f"r{offset}", "version": version, "cluster": name, "clusters": [name], "score": 0.91159, "path": [42]}
+    return outputs.answer(stream, 7, offset) | own | {"time": TIME, **more}
 
 
 def cluster(name, size=1204, latency=80.0):
@@ -68,19 +58,9 @@ def described(stream, snapshot):
 
 
 def absorbed():
-    return {
-        "kind": "absorbed",
-        "stream": "p0",
-        "version": 1,
-        "level": 1,
-        "seq": 4,
-        "cluster": "p0/1/7",
-        "other": "p0/1/3",
-        "before": [cluster("p0/1/7"), cluster("p0/1/3")],
-        "after": [cluster("p0/1/3", 3000, 100.0)],
-        "cause": {"id": None, "source": {"topic": "orders", "partition": 0, "offset": 9}},
-        "time": TIME,
-    }
+    before, after = [cluster("p0/1/7"), cluster("p0/1/3")], [cluster("p0/1/3", 3000, 100.0)]
+    event = outputs.event("absorbed", "p0/1/7", 4, 9, other="p0/1/3")
+    return event | {"before": before, "after": after, "time": TIME}
 
 
 def run(monkeypatch, broker, *arguments, name="shop"):
@@ -92,9 +72,8 @@ ALL = ["--from", "earliest", "--until-end"]
 WITH_ANSWERS = ["-k", "assignments", "-k", "events", "-k", "dead-letters"]
 
 
-def test_everything_is_emitted_once_and_in_sentences(monkeypatch, capsys, broker):
-    assert run(monkeypatch, broker.bootstrap, *ALL, *WITH_ANSWERS) == 0
-    lines = sorted(capsys.readouterr().out.splitlines(), key=lambda line: line[20:])
+def test_everything_is_emitted_once_and_in_sentences(broker, printed):
+    lines = sorted(printed(run, broker.bootstrap, *ALL, *WITH_ANSWERS).out.splitlines(), key=lambda line: line[20:])
     assert lines == [
         "2026-01-05 08:00:20  assignments   orders[0]@0 r0 is in p0/1/7 (0.912)",
         "2026-01-05 08:00:20  assignments   orders[0]@0 r0 is in p1/1/7 (0.912)",
@@ -128,7 +107,7 @@ def test_a_machine_gets_an_object_a_line(monkeypatch, capsys, broker):
     assert (found[1]["topic"], found[1]["partition"], found[1]["offset"]) == ("shop.cluster-events", 0, 0)
 
 
-def test_what_senders_write_is_shown_and_not_obeyed(monkeypatch, capsys):
+def test_what_senders_write_is_shown_and_not_obeyed(monkeypatch, printed):
     hostile = "\x1b]0;title\x07\x1b]52;c;QQ==\x07\n2026-01-05 08:00:20  alerts  critical forged\u202e[bold]"
     with EmbeddedBroker(["odd.assignments", "odd.clusters", "odd.dead-letters"]) as running:
         answer = assignment(0, stream=hostile) | {"id": hostile}
@@ -142,10 +121,8 @@ def test_what_senders_write_is_shown_and_not_obeyed(monkeypatch, capsys):
         running.flush()
         kinds = ["-k", "assignments", "-k", "clusters", "-k", "dead-letters"]
         assert run(monkeypatch, running.bootstrap, *ALL, *kinds, name="odd") == 0
-        assert run(monkeypatch, running.bootstrap, *ALL, "--stream", "x", "-k", "assignments", name="odd") == 2
-        found = capsys.readouterr()
-        assert run(monkeypatch, running.bootstrap, *ALL, *kinds, "--json", name="odd") == 0
-        objects = capsys.readouterr().out
+        found = printed(run, running.bootstrap, *ALL, "--stream", "x", "-k", "assignments", name="odd", code=2)
+        objects = printed(run, running.bootstrap, *ALL, *kinds, "--json", name="odd").out
     lines = found.out.splitlines()
     assert len(lines) == 4
     assert sum("orders[0]@1 18446744073709551617 is in p0/1/7" in line for line in lines) == 1
@@ -164,9 +141,8 @@ def test_what_senders_write_is_shown_and_not_obeyed(monkeypatch, capsys):
         *((["--kind", "vanished", "--kind", "events"], 2), (["--kind", "dead-letters"], 1), (["--limit", "3"], 3)),
     ],
 )
-def test_outputs_can_be_chosen(monkeypatch, capsys, broker, options, count):
-    assert run(monkeypatch, broker.bootstrap, *ALL, *options) == 0
-    assert len(capsys.readouterr().out.splitlines()) == count
+def test_outputs_can_be_chosen(broker, options, count, printed):
+    assert len(printed(run, broker.bootstrap, *ALL, *options).out.splitlines()) == count
 
 
 def test_clusters_and_their_ends_are_reported(monkeypatch, capsys, broker):
@@ -186,9 +162,8 @@ def test_clusters_and_their_ends_are_reported(monkeypatch, capsys, broker):
         (["--from", "noon"], 2, "--from noon: must be earliest, latest, a time"),
     ],
 )
-def test_what_is_not_there_is_reported_with_the_nearest(monkeypatch, capsys, broker, options, code, said):
-    assert run(monkeypatch, broker.bootstrap, *ALL, *options) == code
-    assert said in capsys.readouterr().err
+def test_what_is_not_there_is_reported_with_the_nearest(broker, options, code, said, printed):
+    assert said in printed(run, broker.bootstrap, *ALL, *options, code=code).err
 
 
 def test_a_missing_deployment_is_reported(monkeypatch, capsys, broker):
@@ -197,21 +172,20 @@ def test_a_missing_deployment_is_reported(monkeypatch, capsys, broker):
     assert "did you mean shop.cluster-events?" in said
 
 
-def test_a_deployment_that_does_not_exist_yet_is_waited_for(monkeypatch, capsys, broker):
+def test_a_deployment_that_does_not_exist_yet_is_waited_for(monkeypatch, broker, printed):
     def created(seconds):
         broker.create(["new.cluster-events"])
         broker.append("new.cluster-events", 0, orjson.dumps(absorbed()))
         broker.flush()
 
     monkeypatch.setattr(time, "sleep", created)
-    assert run(monkeypatch, broker.bootstrap, "--limit", "1", name="new") == 0
-    shown = capsys.readouterr()
+    shown = printed(run, broker.bootstrap, "--limit", "1", name="new")
     assert "absorbed by" in shown.out
     assert "there is no topic new.cluster-events yet" in shown.err
     assert "waiting for a worker" in shown.err
 
 
-def test_a_new_cluster_is_described_by_what_sets_it_apart_from_those_that_are_there(monkeypatch, capsys, broker):
+def test_a_new_cluster_is_described_by_what_sets_it_apart_from_those_that_are_there(monkeypatch, broker, printed):
     def wide(name, latency, size):
         return cluster(name) | {"centre": {"a": 1.0, "latency_ms": latency, "b": 2.0, "c": 3.0, "size": size}}
 
@@ -231,8 +205,7 @@ def test_a_new_cluster_is_described_by_what_sets_it_apart_from_those_that_are_th
         return original(*given)
 
     monkeypatch.setattr(DeploymentOutputs, "poll", appended)
-    assert run(monkeypatch, broker.bootstrap, "--limit", "2", name="apart") == 0
-    first, second = capsys.readouterr().out.splitlines()
+    first, second = printed(run, broker.bootstrap, "--limit", "2", name="apart").out.splitlines()
     assert "s0/1/4 emerged: size 70, " in first
     assert "s0/1/5 emerged: latency_ms 900, " in second
 
@@ -291,13 +264,12 @@ def test_a_name_that_is_given_meanwhile_counts_though_names_have_no_end():
 
 
 @pytest.mark.parametrize("place", ["log_reader.LogReader.__enter__", "admin.ClusterAdmin.partition_counts"])
-def test_ctrl_c_is_how_it_ends_while_it_connects_too(monkeypatch, capsys, broker, place):
+def test_ctrl_c_is_how_it_ends_while_it_connects_too(monkeypatch, broker, place, printed):
     def stopped(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"resonance.pipeline.kafka.{place}", stopped)
-    assert run(monkeypatch, broker.bootstrap) == 0
-    assert capsys.readouterr() == ("", "")
+    assert printed(run, broker.bootstrap) == ("", "")
 
 
 def test_dead_letters_of_different_records_are_no_repeats_though_their_sender_gave_them_one_id(broker):

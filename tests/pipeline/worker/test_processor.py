@@ -163,6 +163,12 @@ def bench():
         each.processor.stop()
 
 
+@pytest.fixture
+def b(bench):
+    """A processor whose partitions are open."""
+    return bench()
+
+
 @pytest.mark.parametrize("committed", [0, -1])
 def test_an_offset_behind_the_snapshots_is_committed_at_once(bench, committed):
     b = bench(opened=False, atomic=False)
@@ -173,8 +179,7 @@ def test_an_offset_behind_the_snapshots_is_committed_at_once(bench, committed):
 
 
 @pytest.mark.parametrize(("streams", "first"), [(1, 16), (499, 16), (500, 64)])
-def test_many_streams_are_learned_in_longer_slices(bench, streams, first):
-    b = bench()
+def test_many_streams_are_learned_in_longer_slices(b, streams, first):
     task = b.partitions[P0].task
     task.models = range(streams)
     b.processor.submit(chunk(P0, 0, 100))
@@ -182,8 +187,7 @@ def test_many_streams_are_learned_in_longer_slices(bench, streams, first):
     assert task.parts[0] == first
 
 
-def test_everything_is_committed_when_nothing_more_waits(bench):
-    b = bench()
+def test_everything_is_committed_when_nothing_more_waits(b):
     b.processor.submit(chunk(P0, 0, 2, waiting=1))
     b.processor.submit(chunk(P1, 5, 1, next_offset=9, position=0))
     b.processor.submit(chunk(P0, 2, 1, next_offset=4))
@@ -261,8 +265,7 @@ def test_commits_begin_small_double_while_they_are_quick_and_shrink_to_what_is_s
     assert size.limit == 1_000
 
 
-def test_a_commit_has_no_more_outputs_than_the_broker_stores_soon(bench):
-    b = bench()
+def test_a_commit_has_no_more_outputs_than_the_broker_stores_soon(b):
     b.processor.commits.size = size = CommitSize(60.0, 10)
     size._record_bytes = 1.0
     b.processor.submit(chunk(P0, 0, 35, waiting=10**12))
@@ -273,8 +276,7 @@ def test_a_commit_has_no_more_outputs_than_the_broker_stores_soon(bench):
     assert max(b.partitions[P0].task.parts) <= 10
 
 
-def test_only_positions_that_changed_are_committed_by_markers_alone_as_well(bench):
-    b = bench()
+def test_only_positions_that_changed_are_committed_by_markers_alone_as_well(b):
     b.processor.submit(chunk(P0, 7, 0, next_offset=7, position=0))
     b.wait(lambda: b.lines("commit") == [("commit", {0: 7})])
     b.processor.submit(chunk(P1, 0, 1))
@@ -328,8 +330,7 @@ class Chapters:
             yield Message(b"k", b"snapshot", [])
 
 
-def test_snapshots_of_a_commit_are_bounded_together_and_come_in_turn(bench):
-    b = bench()
+def test_snapshots_of_a_commit_are_bounded_together_and_come_in_turn(b):
     b.processor.commits.size = CommitSize(60.0, 32)
     for partition in b.partitions.values():
         partition.writer = Chapters(6)
@@ -342,8 +343,7 @@ def test_snapshots_of_a_commit_are_bounded_together_and_come_in_turn(bench):
     assert sent == [[0] * 4, [1] * 4, [0] * 2 + [1] * 2, []]
 
 
-def test_a_clean_stop_writes_all_snapshots_in_as_many_commits_as_they_need(bench):
-    b = bench()
+def test_a_clean_stop_writes_all_snapshots_in_as_many_commits_as_they_need(b):
     b.processor.commits.size = CommitSize(60.0, 16)
     b.partitions[P0].writer, b.partitions[P1].writer = Chapters(5), Chapters(2)
     b.close(everything=True)
@@ -439,8 +439,7 @@ def test_snapshots_follow_outputs_that_are_settled(bench, atomic, committed):
     assert b.diary.lines[1:] == [("answers", 0, [b"0"]), *snapshot, ("commit", {0: 1})]
 
 
-def test_the_next_records_are_learned_while_a_commit_runs_and_sent_after_it(bench):
-    b = bench()
+def test_the_next_records_are_learned_while_a_commit_runs_and_sent_after_it(b):
     b.learn_while_committing()
     assert b.lines("answers") == [("answers", 0, [b"0"])]
     b.diary.gate.set()
@@ -448,8 +447,7 @@ def test_the_next_records_are_learned_while_a_commit_runs_and_sent_after_it(benc
     assert b.lines("answers") == [("answers", 0, [b"0"]), ("answers", 0, [b"1"])]
 
 
-def test_learning_goes_on_for_a_while_while_a_commit_runs(bench, monkeypatch):
-    b = bench()
+def test_learning_goes_on_for_a_while_while_a_commit_runs(b, monkeypatch):
     b.learn_while_committing()
     task = b.partitions[P0].task
     b.processor.submit(chunk(P0, 2, 3, waiting=1))
@@ -486,8 +484,7 @@ def test_learning_does_not_wait_for_a_commit_because_the_one_before_has_ended(be
     b.wait(lambda: b.lines("commit")[-1:] == [("commit", {0: 3})])
 
 
-def test_closing_commits_what_was_learned_and_drops_what_waits(bench):
-    b = bench()
+def test_closing_commits_what_was_learned_and_drops_what_waits(b):
     task = b.hold(*(chunk(P0, first, 100, waiting=1) for first in range(0, 5000, 100)))
     closing = b.processor.close()
     task.gate.set()
@@ -500,8 +497,7 @@ def test_closing_commits_what_was_learned_and_drops_what_waits(bench):
     assert len(task.learned) == 16
 
 
-def test_of_lost_partitions_everything_open_is_aborted_and_the_next_assignment_is_processed(bench):
-    b = bench()
+def test_of_lost_partitions_everything_open_is_aborted_and_the_next_assignment_is_processed(b):
     b.processor.submit(chunk(P0, 0, 2, waiting=1))
     b.wait(lambda: b.lines("answers"))
     b.close(lost=True)
@@ -526,8 +522,7 @@ def test_no_commit_is_begun_once_partitions_are_lost(bench):
     assert b.diary.lines[1:] == [("answers", 0, [b"0"]), ("abort",)]
 
 
-def test_of_lost_partitions_a_commit_that_runs_ends_before_what_is_open_is_aborted(bench):
-    b = bench()
+def test_of_lost_partitions_a_commit_that_runs_ends_before_what_is_open_is_aborted(b):
     b.learn_while_committing()
     closed = b.processor.close(lost=True)
     time.sleep(0.05)
@@ -538,8 +533,7 @@ def test_of_lost_partitions_a_commit_that_runs_ends_before_what_is_open_is_abort
     assert b.diary.lines[1:] == [("answers", 0, [b"0"]), ("commit", {0: 1}), ("abort",)]
 
 
-def test_a_commit_that_is_refused_because_partitions_are_lost_ends_the_worker(bench):
-    b = bench()
+def test_a_commit_that_is_refused_because_partitions_are_lost_ends_the_worker(b):
     b.diary.failure = DeliveryError("no member")
     b.learn_while_committing()
     closed = b.processor.close(lost=True)
@@ -550,22 +544,15 @@ def test_a_commit_that_is_refused_because_partitions_are_lost_ends_the_worker(be
     assert b.diary.lines[-1] == ("abort",)
 
 
-def test_a_clean_stop_snapshots_everything(bench):
+@pytest.mark.parametrize(("seconds", "said"), [(60.0, b" all"), (0.0, b"")])
+def test_a_clean_stop_snapshots_everything_for_a_limited_time(bench, monkeypatch, seconds, said):
+    monkeypatch.setattr(commits, "CLOSE_SECONDS", seconds)
     b = bench()
     b.processor.submit(chunk(P0, 0, 1))
     b.wait(lambda: b.lines("commit"))
     b.close(everything=True)
-    first, second = [("settle",), ("snapshots", 0, [b"1 of 1 all"])], [("settle",), ("snapshots", 1, [b"0 of 0 all"])]
-    assert b.diary.lines[3:] == [*first, *second, ("commit", {0: 1, 1: 0})]
-
-
-def test_a_clean_stop_writes_snapshots_for_a_limited_time(bench, monkeypatch):
-    monkeypatch.setattr(commits, "CLOSE_SECONDS", 0.0)
-    b = bench()
-    b.processor.submit(chunk(P0, 0, 1))
-    b.wait(lambda: b.lines("commit"))
-    b.close(everything=True)
-    assert [line[2] for line in b.diary.lines if line[0] == "snapshots"] == [[b"1 of 1"], [b"0 of 0"]]
+    snapshots = [("settle",), ("snapshots", 0, [b"1 of 1" + said]), ("settle",), ("snapshots", 1, [b"0 of 0" + said])]
+    assert b.diary.lines[3:] == [*snapshots, ("commit", {0: 1, 1: 0})]
 
 
 def test_a_new_group_commits_where_it_begins(bench):
@@ -583,8 +570,7 @@ def test_closing_twice_and_without_partitions_does_nothing(bench):
     assert b.diary.lines == []
 
 
-def test_a_failed_commit_ends_everything_at_once(bench):
-    b = bench()
+def test_a_failed_commit_ends_everything_at_once(b):
     b.diary.failure = DeliveryError("no")
     b.processor.submit(chunk(P0, 0, 1))
     assert b.failures.get(timeout=5) is b.diary.failure
@@ -594,18 +580,13 @@ def test_a_failed_commit_ends_everything_at_once(bench):
     assert b.lines("commit") == []
 
 
-def test_a_failure_is_reported_even_where_nothing_can_be_aborted(bench):
-    def abort():
-        raise OSError("no")
-
-    b = bench()
-    b.diary.failure, b.diary.abort = DeliveryError("no"), abort
+def test_a_failure_is_reported_even_where_nothing_can_be_aborted(b):
+    b.diary.failure, b.diary.abort = DeliveryError("no"), lambda: 1 / 0
     b.processor.submit(chunk(P0, 0, 1))
     assert b.failures.get(timeout=5) is b.diary.failure
 
 
-def test_who_waits_is_reported_of_a_failure_at_once(bench):
-    b = bench()
+def test_who_waits_is_reported_of_a_failure_at_once(b):
     b.learn_while_committing()
     closing = b.processor.close(everything=True)
     b.diary.failure = DeliveryError("no")
@@ -614,8 +595,7 @@ def test_who_waits_is_reported_of_a_failure_at_once(bench):
     assert b.failures.get(timeout=5) is b.diary.failure
 
 
-def test_a_cancelled_close_does_not_harm_the_processor(bench):
-    b = bench()
+def test_a_cancelled_close_does_not_harm_the_processor(b):
     task = b.hold(chunk(P0, 0, 1))
     assert b.processor.close().cancel()
     task.gate.set()
@@ -623,8 +603,7 @@ def test_a_cancelled_close_does_not_harm_the_processor(bench):
     assert b.failures.empty()
 
 
-def test_an_error_from_elsewhere_aborts_what_is_open(bench):
-    b = bench()
+def test_an_error_from_elsewhere_aborts_what_is_open(b):
     b.processor.submit(chunk(P0, 0, 1, waiting=1))
     b.wait(lambda: b.lines("answers"))
     b.processor.give_up(DeliveryError("a named stop"))
@@ -645,16 +624,14 @@ def test_a_failing_task_commits_nothing(bench):
 @pytest.mark.parametrize(
     ("first", "said"), [(2, "in[0]@2 was read again behind 3"), (5, "in[0]@5 was read, and not what comes behind 3")]
 )
-def test_records_that_are_not_the_next_ones_are_refused(bench, first, said):
-    b = bench()
+def test_records_that_are_not_the_next_ones_are_refused(b, first, said):
     b.processor.submit(chunk(P0, 0, 3, waiting=1))
     b.processor.submit(chunk(P0, first, 1))
     assert said in str(b.failures.get(timeout=5))
     assert b.lines("commit") == []
 
 
-def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_record(bench, caplog):
-    b = bench()
+def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_record(b, caplog):
     learned = [b.partitions[tp].task.learned for tp in (P0, P1)]
     # A slice has 16 records: the chunk is left in its middle.
     b.processor.submit(chunk(P0, 0, 20, waiting=1, value=None))
@@ -673,8 +650,7 @@ def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_reco
     assert not b.processor.pauses.paused
 
 
-def test_what_waits_is_held_back_again_where_it_is_no_better(bench):
-    b = bench()
+def test_what_waits_is_held_back_again_where_it_is_no_better(b):
     for first in range(0, 48, 8):
         b.processor.submit(chunk(P0, first, 8, value=None))
     for rounds in (1, 2, 3):
@@ -685,8 +661,7 @@ def test_what_waits_is_held_back_again_where_it_is_no_better(bench):
     assert b.lines("commit")[-1] == ("commit", {0: 32})
 
 
-def test_a_partition_that_is_given_up_begins_with_a_fresh_window(bench):
-    b = bench()
+def test_a_partition_that_is_given_up_begins_with_a_fresh_window(b):
     b.processor.submit(chunk(P0, 0, 8, value=None))
     b.processor.submit(chunk(P0, 8, 8))
     b.wait(lambda: P0 in b.processor.pauses.paused)
@@ -700,8 +675,7 @@ def test_a_partition_that_is_given_up_begins_with_a_fresh_window(bench):
     assert b.partitions[P0].task.learned == list(range(16))
 
 
-def test_what_was_done_is_measured(bench):
-    b = bench()
+def test_what_was_done_is_measured(b):
     task = b.hold(chunk(P0, 0, 2))
     time.sleep(0.02)
     task.gate.set()

@@ -54,7 +54,7 @@ def test_no_worker_has_a_port_that_there_is_not(monkeypatch):
         supervised(web_port=65534, processes="auto")
 
 
-def test_a_worker_that_cannot_start_leaves_the_others_alone(monkeypatch, caplog):
+async def test_a_worker_that_cannot_start_leaves_the_others_alone(monkeypatch, caplog):
     made = supervised()
     monkeypatch.setattr(made, "_first_has_joined", lambda: asyncio.sleep(0, True))
     monkeypatch.setattr(supervisor, "FIRST_PAUSE", 0.0)
@@ -70,18 +70,15 @@ def test_a_worker_that_cannot_start_leaves_the_others_alone(monkeypatch, caplog)
 
     monkeypatch.setattr(second, "_start", start)
 
-    async def go():
-        watching = asyncio.ensure_future(made._watch())
-        await asyncio.sleep(0.05)
-        assert "it has no process" in made._pages.absent["2"]
-        assert set(made._pages.running) == {"1"}
-        await asyncio.sleep(0.3)
-        assert set(made._pages.running) == {"1", "2"}
-        assert first.is_alive
-        made._stop_requested.set()
-        return await watching
-
-    assert asyncio.run(go()) == 0
+    watching = asyncio.ensure_future(made._watch())
+    await asyncio.sleep(0.05)
+    assert "it has no process" in made._pages.absent["2"]
+    assert set(made._pages.running) == {"1"}
+    await asyncio.sleep(0.3)
+    assert set(made._pages.running) == {"1", "2"}
+    assert first.is_alive
+    made._stop_requested.set()
+    assert await watching == 0
     assert "worker 2 cannot start ([Errno 24] Too many open files); it starts again in 0.1 s" in caplog.text
 
 

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -132,49 +133,52 @@ def test_a_commit_is_answered_at_once_and_not_at_the_next_interval(watch, monkey
             watched.wait(60.0)
 
 
-def test_a_commit_waits_for_an_answer_and_for_nothing_else(watch):
-    watched, ended = watch(BrokerError("no answer"), found()), threading.Event()
-    thread = threading.Thread(target=lambda: (watched.wait(60.0), ended.set()), daemon=True)
+@contextmanager
+def waiting(watched):
+    """Let a commit wait meanwhile; yield what it ended with, which must be something at the end."""
+    ended = []
+
+    def commit():
+        try:
+            ended.append(watched.wait(60.0))
+        except MismatchError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=commit, daemon=True)
     thread.start()
-    assert watched.look() is None
-    assert not ended.is_set(), "a broker that does not answer covers nothing"
-    assert watched.look() is None
+    while not watched._changed._waiters:
+        time.sleep(0.001)
+    yield ended
     thread.join(60.0)
-    assert ended.is_set()
+    assert ended
+
+
+def test_a_commit_waits_for_an_answer_and_for_nothing_else(watch):
+    watched = watch(BrokerError("no answer"), found())
+    with waiting(watched) as ended:
+        assert watched.look() is None
+        assert not ended, "a broker that does not answer covers nothing"
+        assert watched.look() is None
     assert watched.failures == []
 
 
 def test_an_answer_that_takes_long_covers_the_commit_that_waited_for_it(watch):
-    watched, ended = watch(found()), threading.Event()
+    watched = watch(found())
 
     def slow():
         watched.now[0] += 3.0
         return found()
 
-    thread = threading.Thread(target=lambda: (watched.wait(60.0), ended.set()), daemon=True)
-    thread.start()
-    while not watched._changed._waiters:
-        time.sleep(0.001)
-    watched._describe = slow
-    assert watched.look() is None
-    thread.join(60.0)
-    assert ended.is_set()
+    with waiting(watched):
+        watched._describe = slow
+        assert watched.look() is None
 
 
 def test_a_changed_topic_ends_the_waiting_commit_and_the_worker(watch):
-    watched, errors = watch(found(**{TOPIC: None})), []
-
-    def commit():
-        try:
-            watched.wait(60.0)
-        except MismatchError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=commit, daemon=True)
-    thread.start()
-    error = watched.look()
-    thread.join(60.0)
-    assert errors == watched.failures == [error]
+    watched = watch(found(**{TOPIC: None}))
+    with waiting(watched) as ended:
+        error = watched.look()
+    assert ended == watched.failures == [error]
     assert watched.look() is error
     assert watched.failures == [error], "reported once"
 

@@ -22,6 +22,7 @@ from resonance.pipeline.tasks import make_task
 from resonance.pipeline.topics.start_check import check_delivery
 from resonance.pipeline.worker import before_joining, shutdown
 from resonance.pipeline.worker import worker as process
+from resonance.pipeline.worker.delivery import gone_workers
 from resonance.pipeline.worker.transport.chunk import Membership
 
 from tests.pipeline import streams
@@ -84,6 +85,7 @@ def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answer
         tasks.append(make_task(*assigned[0]))
         raise RestoreCancelledError
 
+    monkeypatch.setattr(process, "end_others", lambda *_: None)
     monkeypatch.setattr(process, "restore_partitions", restore_partitions)
     for count in (2, 4):
         now = Deployment(count, ids, routes=3)
@@ -97,6 +99,13 @@ def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answer
     with pytest.raises(BrokerError, match=r"names features\[3\]@0, and that topic had 2 partitions"):
         tasks[0].process([route])
     assert [answer.partition for answer in tasks[1].process([route]).assignments] == [3]
+
+
+def test_where_no_broker_answers_what_others_have_left_open_is_left_alone(monkeypatch, caplog):
+    monkeypatch.setattr(gone_workers, "ANSWER_SECONDS", 0.05)
+    given = Settings.of({"input.topics": ["in"], "broker.bootstrap": "127.0.0.1:1"})
+    process.end_others(given, Deployment(1, {"in": "1"}), [("in", 0)], threading.Event())
+    assert "what a worker that is gone has left open was not ended" in caplog.text
 
 
 def test_kernels_load_while_the_broker_is_asked(monkeypatch):
@@ -120,23 +129,25 @@ def test_kernels_that_cannot_be_compiled_end_the_start(monkeypatch):
         process.Worker(streams.settings(stream="partition"))._check()
 
 
-def test_a_worker_that_stops_leaves_its_group_as_soon_as_everything_is_committed():
-    done = []
+def done():
+    """What the processor answers once it has done something."""
+    answer = Future()
+    answer.set_result(None)
+    return answer
+
+
+async def test_a_worker_that_stops_leaves_its_group_as_soon_as_everything_is_committed():
+    order = []
 
     async def leave_group():
-        done.append("left")
+        order.append("left")
 
-    async def stop():
-        closed = Future()
-        closed.set_result(None)
-        worker = process.Worker(SETTINGS)
-        worker._app = SimpleNamespace(_consumer=SimpleNamespace(leave_group=leave_group), consumer=SimpleNamespace())
-        worker._app.consumer.stop_flow = lambda: done.append("no more records")
-        worker._processor = SimpleNamespace(close=lambda **_: done.append("committed") or closed)
-        await worker.before_stop()
-
-    asyncio.run(stop())
-    assert done == ["no more records", "committed", "left"]
+    worker = process.Worker(SETTINGS)
+    worker._app = SimpleNamespace(_consumer=SimpleNamespace(leave_group=leave_group), consumer=SimpleNamespace())
+    worker._app.consumer.stop_flow = lambda: order.append("no more records")
+    worker._processor = SimpleNamespace(close=lambda **_: order.append("committed") or done())
+    await worker.before_stop()
+    assert order == ["no more records", "committed", "left"]
 
 
 def test_topics_that_do_not_fit_yet_are_looked_at_again(monkeypatch, caplog):
@@ -243,17 +254,13 @@ def test_a_last_commit_that_fails_is_the_workers_failure(stopped):
 
 
 def test_a_stop_that_only_faust_delays_is_none(stopped):
-    closing = Future()
-    closing.set_result(None)
-    assert stopped(closing, faust_seconds=10) is None
+    assert stopped(done(), faust_seconds=10) is None
 
 
 def test_the_good_bye_to_the_group_is_short_once_everything_is_committed(stopped, monkeypatch):
     monkeypatch.setattr(shutdown, "STOP_SECONDS", 1000)
     monkeypatch.setattr(shutdown, "GOODBYE_SECONDS", 0.05)
-    closing = Future()
-    closing.set_result(None)
-    assert stopped(closing, faust_seconds=900) is None
+    assert stopped(done(), faust_seconds=900) is None
 
 
 async def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
@@ -263,8 +270,7 @@ async def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
     monkeypatch.setattr(process, "restore_partitions", restore_partitions)
     worker = process.Worker(SETTINGS)
     loop = asyncio.get_running_loop()
-    closed = Future()
-    closed.set_result(None)
+    closed = done()
     worker._processor = SimpleNamespace(close=lambda **_: closed, partitions={})
     worker._source = None
 
@@ -280,8 +286,7 @@ async def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
 @pytest.mark.parametrize("lost", [False, True])
 async def test_models_are_kept_of_partitions_that_were_closed_and_not_of_lost_ones(lost):
     worker, closes = process.Worker(SETTINGS), []
-    closed = Future()
-    closed.set_result(None)
+    closed = done()
     held = {TP("in", 0): object()}
     worker._processor = SimpleNamespace(close=lambda **how: closes.append(how) or closed, partitions=held)
     await worker._before_revoke(lost)
@@ -308,18 +313,15 @@ def test_a_restore_that_another_rebalance_replaced_leaves_no_deployment_behind(m
 
 
 @pytest.mark.parametrize(("mode", "seconds"), [("exactly_once", 0.07), ("at_least_once", 0.015)])
-def test_records_gather_for_less_where_a_round_takes_no_transaction(mode, seconds):
-    async def run():
-        given = Settings.of({"input.topics": ["in"], "name": "shop", "delivery.mode": mode})
-        worker = process.Worker(given)
-        worker._memory, worker._source = (
-            MemoryBudget(10**9),
-            DeploymentContext.of(given, {}, Deployment(1, {"in": "1"})),
-        )
-        worker._build(worker._source.deployment)
-        return worker._app.consumer.options.gather_seconds
-
-    assert asyncio.run(run()) == seconds
+async def test_records_gather_for_less_where_a_round_takes_no_transaction(mode, seconds):
+    given = Settings.of({"input.topics": ["in"], "name": "shop", "delivery.mode": mode})
+    worker = process.Worker(given)
+    worker._memory, worker._source = (
+        MemoryBudget(10**9),
+        DeploymentContext.of(given, {}, Deployment(1, {"in": "1"})),
+    )
+    worker._build(worker._source.deployment)
+    assert worker._app.consumer.options.gather_seconds == seconds
 
 
 def stopped_while_it_checks(monkeypatch, check, recovering=False):
@@ -379,9 +381,7 @@ def test_paused_partitions_go_on_by_name_or_number(partition, expected):
 
     def resume(chosen):
         wanted.extend(chosen)
-        done = Future()
-        done.set_result(None)
-        return done
+        return done()
 
     paused = {TP("b", 1), TP("a", 1), TP("a", 0)}
     processor = SimpleNamespace(pauses=SimpleNamespace(paused=paused), resume=resume)

@@ -93,24 +93,6 @@ def test_clusters_below_a_node_that_split_or_of_a_rule_that_is_off_are_no_new_on
         assert found(own, StreamAlerts(), result(clusters, novel, events=given)) == []
 
 
-@pytest.mark.parametrize("size", [1, 7, 333])
-def test_the_transitions_are_the_same_however_the_answers_are_cut(size):
-    own = rules("new_cluster", "unlike")
-    clusters, novel, events = new_cluster()
-    whole = found(own, StreamAlerts(), result(clusters, novel, events=events))
-    assert {rule for _, rule, *_ in whole} == {"unlike", "new_cluster"}
-    parts = [
-        result(
-            clusters[start : start + size],
-            novel[start : start + size],
-            range(start, min(start + size, len(clusters))),
-            [(at, each) for at, each in events if start <= at < start + size],
-        )
-        for start in range(0, len(clusters), size)
-    ]
-    assert found(own, StreamAlerts(), *parts) == whole
-
-
 def test_more_transitions_than_the_kernel_returns_at_once_are_all_there():
     own = rules("unconfirmed")
     # It opens after 100 records without a cluster, and four with one clear it.

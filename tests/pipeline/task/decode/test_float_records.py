@@ -91,10 +91,11 @@ def test_batches_and_restarts_change_nothing_and_the_first_record_decides_the_di
     assert whole.counts.dead_letters == {"wrong_dimension": 1}
 
 
-def test_the_format_is_part_of_what_models_follow_from():
-    def limits(own):
-        return DeploymentContext.of(own, {}, Deployment(1, {TOPIC: "id"})).identities[TOPIC]
+def limits(own):
+    return DeploymentContext.of(own, {}, Deployment(1, {TOPIC: "id"})).identities[TOPIC]
 
+
+def test_the_format_is_part_of_what_models_follow_from():
     arrays, objects = limits(given()), limits(settings())
     assert arrays.limits["input.format"] == "float32"
     assert "input.format" not in objects.limits
@@ -128,9 +129,6 @@ def test_rows_of_a_file_become_arrays(tmp_path):
 
 
 def test_whether_messages_have_many_records_is_part_of_it():
-    def limits(own):
-        return DeploymentContext.of(own, {}, Deployment(1, {TOPIC: "id"})).identities[TOPIC]
-
     many = settings(input__records="items")
     assert settings_then(many, limits(settings())).input.records is None
     assert settings_then(settings(), limits(many)).input.records == "items"

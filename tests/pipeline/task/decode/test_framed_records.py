@@ -23,7 +23,6 @@ from tests.pipeline.task.decode.test_avro_values import record
 from tests.pipeline.task.decode.test_protobuf_values import READINGS, message_class
 from tests.schema_registry import running, serialized
 
-MEMBERS = ("id", "cpu", "latency_ms", "net", "t", "kind", "geo")
 SCHEMA = record(
     ("id", "string"),
     ("cpu", "double"),

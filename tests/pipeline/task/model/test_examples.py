@@ -149,7 +149,7 @@ OPTIONS = ("--topics", "features", "--name", "resonance")
 
 
 @pytest.mark.parametrize("layout", ["key", "field"])
-def test_the_command_shows_the_records_and_says_which_are_gone(monkeypatch, capsys, layout):
+def test_the_command_shows_the_records_and_says_which_are_gone(monkeypatch, capsys, layout, printed):
     if layout == "key":
         deployment = MemoryDeployment(monkeypatch, records=900, **GIVEN)
         deployment.work(500, everything=True)
@@ -158,13 +158,10 @@ def test_the_command_shows_the_records_and_says_which_are_gone(monkeypatch, caps
         deployment = rekeyed(monkeypatch, records=900)
         deployment.turn()
         deployment.turn(everything=True)
-    assert run(monkeypatch, "inspect", *OPTIONS, "--json") == 0
-    stream = orjson.loads(capsys.readouterr().out)[0]["stream"]
-    assert run(monkeypatch, "inspect", *OPTIONS, "--json", "--stream", stream) == 0
-    clusters = orjson.loads(capsys.readouterr().out)["clusters"]
+    stream = orjson.loads(printed(run, "inspect", *OPTIONS, "--json").out)[0]["stream"]
+    clusters = orjson.loads(printed(run, "inspect", *OPTIONS, "--json", "--stream", stream).out)["clusters"]
     cluster = next(each for each in clusters if len(each["examples"]) == EXAMPLES)
-    assert run(monkeypatch, "inspect", cluster["id"], "--records", *OPTIONS, "--json") == 0
-    shown = orjson.loads(capsys.readouterr().out)
+    shown = orjson.loads(printed(run, "inspect", cluster["id"], "--records", *OPTIONS, "--json").out)
     assert [each["value"]["id"] for each in shown] == [each["id"] for each in cluster["examples"]]
     for each in shown:
         place = each["source"]
@@ -172,8 +169,7 @@ def test_the_command_shows_the_records_and_says_which_are_gone(monkeypatch, caps
         assert orjson.loads(next(r.value for r in log if r.offset == place["offset"])) == each["value"]
     first = min((each["source"]["partition"], each["source"]["offset"]) for each in shown)
     deployment.expire(TOPIC, first[1] + 1, first[0])
-    assert run(monkeypatch, "inspect", cluster["id"], "--records", *OPTIONS) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed(run, "inspect", cluster["id"], "--records", *OPTIONS).out.splitlines()
     assert len(lines) == EXAMPLES
     gone = [line for line in lines if line.startswith(f"features[{first[0]}]@{first[1]} ")]
     assert gone

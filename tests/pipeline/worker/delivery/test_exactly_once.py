@@ -113,23 +113,15 @@ def lose_the_coordinator(delivery, code=KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     delivery._outlet.producer.send_offsets_to_transaction = fail
 
 
-def test_a_transaction_with_an_archive_is_sent_again_where_the_coordinator_moves(delivery):
+@pytest.mark.parametrize("name", ["COORDINATOR_LOAD_IN_PROGRESS", "INVALID_PRODUCER_ID_MAPPING", "UNKNOWN_PRODUCER_ID"])
+def test_a_transaction_is_sent_again_where_the_coordinator_moves_or_has_forgotten_the_producer(delivery, name):
     delivery.send(Batch("answers", 0, [Message(None, b"1", [])]))
     for value in (b"2", b"3"):
         delivery.send(Batch("archive", 0, (Message(None, value, []),)))
-    lose_the_coordinator(delivery)
+    lose_the_coordinator(delivery, getattr(KafkaError, name))
     delivery.commit({TP("in", 0): 1}, {})
     assert SlowOutlet.made == 2
     assert delivery._outlet.sent == [("answers", [b"1"]), ("archive", [b"2"]), ("archive", [b"3"])]
-
-
-@pytest.mark.parametrize("code", [KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID])
-def test_a_producer_that_the_broker_has_forgotten_is_replaced(delivery, code):
-    delivery.send(Batch("answers", 0, [Message(None, b"1", [])]))
-    lose_the_coordinator(delivery, code)
-    delivery.commit({TP("in", 0): 1}, {})
-    assert SlowOutlet.made == 2
-    assert delivery._outlet.sent == [("answers", [b"1"])]
 
 
 def test_an_output_that_a_failed_transaction_refuses_is_sent_again_with_those_before_it(delivery):

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
@@ -160,26 +161,35 @@ async def test_another_program_on_the_port_of_a_worker_is_no_answer(pages, first
         await other.stop()
 
 
+@asynccontextmanager
+async def impostor(worker, answer):
+    """Let something else listen where a worker was."""
+    await worker.stop()
+    other = web.ServerRunner(web.Server(answer))
+    await other.setup()
+    await web.TCPSite(other, "127.0.0.1", worker.port).start()
+    try:
+        yield
+    finally:
+        await other.cleanup()
+
+
+def as_of_a_worker():
+    return web.json_response({name: kind() for name, kind in (SHOWN | LIVE).items()})
+
+
 @with_two
 async def test_no_token_is_sent_to_what_listens_where_a_worker_was(pages, first, second):
     seen = []
 
     async def answer(request):
-        """Answers as a worker does."""
         seen.append((request.path, {**request.headers}))
-        shown = {name: kind() for name, kind in (SHOWN | LIVE).items()}
-        return web.json_response(shown)
+        return as_of_a_worker()
 
-    await second.stop()
-    impostor = web.ServerRunner(web.Server(answer))
-    await impostor.setup()
-    await web.TCPSite(impostor, "127.0.0.1", second.port).start()
-    try:
+    async with impostor(second, answer):
         await pages.live()
         await pages.ready()
         assert await pages.resume(None) == ["in[0]"]
-    finally:
-        await impostor.cleanup()
     assert {path for path, _ in seen} == {"/livez", "/readyz", "/dlq/resume"}
     assert TOKEN not in str(seen)
     assert {"Authorization" in headers for path, headers in seen if path in ("/livez", "/readyz")} == {False}
@@ -196,16 +206,10 @@ async def test_what_listens_where_a_worker_was_cannot_send_its_requests_on(pages
                 body = await request.read()
                 async with session.request(request.method, at, headers=request.headers, data=body) as answer:
                     answers.append((request.path, answer.status))
-        return web.json_response({name: kind() for name, kind in (SHOWN | LIVE).items()})
+        return as_of_a_worker()
 
-    await second.stop()
-    impostor = web.ServerRunner(web.Server(pass_on))
-    await impostor.setup()
-    await web.TCPSite(impostor, "127.0.0.1", second.port).start()
-    try:
+    async with impostor(second, pass_on):
         assert await pages.resume(None) == ["in[0]"]
-    finally:
-        await impostor.cleanup()
     assert answers == [("/dlq/resume", 401)]
 
 
@@ -244,18 +248,15 @@ async def test_a_paused_partition_is_resumed_wherever_it_is(pages, first, second
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_prometheus_finds_the_metrics_of_each_worker_on_the_host_that_it_asks(host):
-    async def go():
-        port, places = free_port(), {"1": "http://127.0.0.1:6067", "2": "http://127.0.0.1:6068"}
-        served = Pages(AllWorkers(places))
-        await served.start("127.0.0.1", port)
-        try:
-            async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/workers") as answer:
-                assert answer.content_type == "application/json"
-                assert await answer.json() == [{"targets": [f"{host}:6067", f"{host}:6068"]}]
-            async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/metrics") as answer:
-                assert answer.status == 404
-        finally:
-            await served.stop()
-
-    asyncio.run(go())
+async def test_prometheus_finds_the_metrics_of_each_worker_on_the_host_that_it_asks(host):
+    port, places = free_port(), {"1": "http://127.0.0.1:6067", "2": "http://127.0.0.1:6068"}
+    served = Pages(AllWorkers(places))
+    await served.start("127.0.0.1", port)
+    try:
+        async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/workers") as answer:
+            assert answer.content_type == "application/json"
+            assert await answer.json() == [{"targets": [f"{host}:6067", f"{host}:6068"]}]
+        async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/metrics") as answer:
+            assert answer.status == 404
+    finally:
+        await served.stop()

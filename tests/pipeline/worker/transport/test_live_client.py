@@ -30,13 +30,8 @@ FENCED_INSTANCE_ID = 82
 
 @pytest.fixture(scope="module")
 def broker():
-    """A mock cluster whose groups wait for no further members, with records in every partition."""
-    library = librdkafka.load()
-    cluster_of, delay = library.rd_kafka_handle_mock_cluster, library.rd_kafka_mock_group_initial_rebalance_delay_ms
-    cluster_of.argtypes, cluster_of.restype = [ctypes.c_void_p], ctypes.c_void_p
-    delay.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+    """A mock cluster with records in every partition."""
     with EmbeddedBroker(["in"]) as running:
-        delay(cluster_of(librdkafka.handle_of(running._cluster)), 0)
         for number in range(RECORDS):
             running.append("in", number % PARTITIONS, b'{"n":%d}' % number)
         running.flush()

@@ -117,22 +117,14 @@ def test_a_rebalance_waits_for_so_long_and_no_longer(rebalancing, callback):
 
 
 @pytest.mark.parametrize("callback", ["on_assign", "on_revoke"])
-def test_what_fails_in_the_event_loop_ends_the_rebalance(rebalancing, callback):
+@pytest.mark.parametrize("error", [ZeroDivisionError, asyncio.CancelledError])
+def test_what_fails_or_is_cancelled_in_the_event_loop_ends_the_rebalance(rebalancing, callback, error):
     async def fails(*_):
-        raise ZeroDivisionError
+        raise error
 
     thread, calls = rebalancing(fails, fails)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises((ZeroDivisionError, CancelledError)):
         calls[callback](thread._consumer, PLACES)
-
-
-def test_what_the_event_loop_cancels_ends_the_rebalance(rebalancing):
-    async def cancelled(*_):
-        raise asyncio.CancelledError
-
-    thread, calls = rebalancing(revoked=cancelled)
-    with pytest.raises(CancelledError):
-        calls["on_revoke"](thread._consumer, PLACES)
 
 
 def test_a_command_that_fails_ends_the_rebalance(rebalancing):

@@ -162,20 +162,12 @@ def test_deadlines_that_are_computed_anew_change_nothing():
     assert (cut.rows[:, : silence.STATE] == whole.rows[:, : silence.STATE]).all()
 
 
-def test_a_hundred_thousand_streams_that_all_fall_silent():
-    count = 100_000
-    times, owners = rounds(0, 3_300_000, np.arange(count), 100_000)
-    part = Partition(count + 1)
-    part.take(times, owners)
-    part.take(np.arange(3_300_000, 9_000_000, 1_000), np.full(5_700, count), room=256)
-    assert {row for _, row, _ in part.found} == set(range(count))
-
-
-def test_a_hundred_thousand_streams_that_fall_silent_one_after_the_other():
+@pytest.mark.parametrize("apart", [0, 1])
+def test_a_hundred_thousand_streams_that_fall_silent_at_once_or_one_after_the_other(apart):
     count = 100_000
     times, owners = rounds(0, 3_300_000, np.arange(count), 100_000)
     part = Partition(count + 1)
     # Each has its own moment in a round, and so its own deadline: a minute of records passes one after the other.
-    part.take(times + owners, owners)
+    part.take(times + apart * owners, owners)
     part.take(np.arange(3_400_000, 9_000_000, 1_000), np.full(5_600, count), room=256)
     assert {row for _, row, _ in part.found} == set(range(count))
