@@ -134,16 +134,21 @@ def test_the_manifests_are_the_chart_with_its_values():
 
 @HELM
 def test_the_chart_takes_other_values():
-    options = "replicas=3,secrets.kafka=,disk=5Gi,image=mine:1,serviceMonitor.enabled=true,serviceMonitor.labels.of=p"
+    options = "alerts={--publish},workerArgs={--reset},env[0].name=A,env[0].value=b,pod.nodeSelector.disk=ssd,"
+    options += "replicas=3,secrets.kafka=,disk=5Gi,image=mine:1,serviceMonitor.enabled=true,serviceMonitor.labels.of=p"
     found = rendered("fleet", "--is-upgrade", "--set", options)
-    (workers,), (page,) = of("StatefulSet", found).values(), of("Deployment", found).values()
+    (workers,), (page, alerts) = of("StatefulSet", found).values(), of("Deployment", found).values()
+    assert alerts["spec"]["template"]["spec"]["containers"][0]["args"] == ["alerts", "--publish"]
+    assert workers["spec"]["template"]["spec"]["containers"][0]["args"] == ["worker", "--reset"]
     arguments = page["spec"]["template"]["spec"]["containers"][0]["args"]
     assert arguments[2:] == [f"--worker=http://fleet-{number}.fleet:6066" for number in range(3)]
     assert workers["spec"]["replicas"] == 3
     (job,) = of("Job", found).values()
     assert job["metadata"]["name"] == "fleet-topics-1"
-    for each in (workers, page, job):
+    for each in (workers, page, alerts, job):
         pod = each["spec"]["template"]["spec"]
+        assert pod["nodeSelector"] == {"disk": "ssd"}
+        assert {"name": "A", "value": "b"} in pod["containers"][0]["env"]
         assert {"name": "temporary", "emptyDir": {"sizeLimit": "5Gi"}} in pod["volumes"]
         assert pod["containers"][0]["image"] == "mine:1"
         assert "SASL" not in str(pod)
