@@ -13,7 +13,7 @@ _DEVIATIONS, _FARTHEST, _LEAST = 6.0, 2.0, 0.05
 """How far from the middle of its cluster a feature may be: so many standard deviations of the landmarks, or as many
 times as far as the farthest of them, or this part of the range that the feature had at first; the largest counts."""
 _FEWEST = 16
-"""Landmarks that show a range: of fewer the deviation is too uncertain."""
+"""Landmarks that show a range: of fewer the deviation is too uncertain, and what is odd would be its own measure."""
 
 
 @jit
@@ -21,25 +21,30 @@ def measure_ranges(model):
     """Write the middle of every cluster by feature, and one over how far a record may be from it; 0 for unknown."""
     clusters, d = model.clusters, len(model.at)
     middle, narrow = model.middle, model.narrow
-    square, farthest = np.empty(clusters), np.empty(clusters)
+    # The last one is of all landmarks: a cluster with few of them has their range.
+    square, farthest, nodes = np.empty(clusters + 1), np.empty(clusters + 1), np.empty(clusters + 1)
+    centre = np.empty(clusters + 1)
+    nodes[:clusters], nodes[clusters] = model.nodes[:clusters], model.nodes[:clusters].sum()
     for f in range(d):
-        middle[:clusters, f], square[:], farthest[:] = 0.0, 0.0, 0.0
+        centre[:], square[:], farthest[:] = 0.0, 0.0, 0.0
         for i in range(model.landmarks):
             if model.place[i] >= 0:
-                middle[model.place[i], f] += model.at[f, i]
-        for c in range(clusters):
-            middle[c, f] /= max(1, model.nodes[c])
+                centre[model.place[i]] += model.at[f, i]
+                centre[clusters] += model.at[f, i]
+        for c in range(clusters + 1):
+            centre[c] /= max(1.0, nodes[c])
         for i in range(model.landmarks):
-            c = model.place[i]
-            if c >= 0:
-                gap = abs(model.at[f, i] - middle[c, f])
-                square[c] += gap * gap
-                farthest[c] = max(farthest[c], gap)
+            if model.place[i] >= 0:
+                for c in (model.place[i], clusters):
+                    gap = abs(model.at[f, i] - centre[c])
+                    square[c] += gap * gap
+                    farthest[c] = max(farthest[c], gap)
         for c in range(clusters):
-            narrow[c, f] = 0.0
-            if model.nodes[c] >= _FEWEST:
-                deviations = _DEVIATIONS * np.sqrt(square[c] / model.nodes[c])
-                narrow[c, f] = 1.0 / max(_LEAST, deviations, _FARTHEST * farthest[c])
+            of = c if nodes[c] >= _FEWEST else clusters
+            middle[c, f], narrow[c, f] = centre[of], 0.0
+            if nodes[of] >= _FEWEST:
+                deviations = _DEVIATIONS * np.sqrt(square[of] / nodes[of])
+                narrow[c, f] = 1.0 / max(_LEAST, deviations, _FARTHEST * farthest[of])
 
 
 @inline

@@ -197,8 +197,10 @@ class PlainModal:
     def _measure_ranges(self):
         """Note the middle of each cluster by feature, and one over how far a record may be from it."""
         self.ranges = {}
+        placed = [mark.at for mark in self.landmarks if mark.cluster is not None]
         for c in self.clusters:
             own = [mark.at for mark in self.landmarks if mark.cluster == c]
+            own = own if len(own) >= 16 else placed
             middle = in_order(own) / max(1, len(own)) if own else np.zeros(len(self.previous))
             gaps = [np.abs(at - middle) for at in own]
             if len(own) < 16:
