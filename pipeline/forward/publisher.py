@@ -125,7 +125,7 @@ class IncidentPublisher:
                 changed.append((key, {**shown, "is_open": False} if shown["is_open"] else None))
             elif claimed.setdefault(head, key) != key and shown.get("within") != claimed[head]:
                 changed.append((key, {**shown, "is_open": False, "within": claimed[head]}))
-        for head, each in found.items():
+        for head, each in reversed(found.items()):
             key = claimed.get(head, head)
             one = _bounded({**each, "key": key})
             if _lasting(one) != _lasting(self._shown.get(key, {})):
