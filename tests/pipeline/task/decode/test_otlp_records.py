@@ -131,6 +131,16 @@ def test_collections_of_one_message_are_records_in_the_order_of_time():
     ]
 
 
+def test_a_series_of_two_scopes_does_not_part_a_collection_and_slow_scrapes_do():
+    second = requested(gauge("dup", (BEGIN, 9, {})), gauge("c", (BEGIN, 3, {})))
+    request = requested(gauge("a", (BEGIN, 1, {})), gauge("dup", (BEGIN, 2, {})))
+    request.resource_metrics[0].scope_metrics.extend(second.resource_metrics[0].scope_metrics)
+    (found,) = records(request, "otlp_metrics")
+    assert {name: each["value"] for name, each in found["metrics"].items()} == {"a": 1, "dup": 2, "c": 3}
+    slow = requested(*(gauge(f"m{n}", (BEGIN + n * 9 * SECOND // 10, n, {})) for n in range(4)))
+    assert [list(each["metrics"]) for each in records(slow, "otlp_metrics")] == [["m0", "m1"], ["m2", "m3"]]
+
+
 def test_a_point_without_a_value_has_none_and_json_has_no_infinite_number():
     request = requested(gauge("a", (BEGIN, nan, {})), gauge("b", (BEGIN, -inf, {})), gauge("c", (BEGIN, 1, {})))
     request.resource_metrics[0].scope_metrics[0].metrics[2].gauge.data_points[0].flags = 1
