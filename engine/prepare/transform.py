@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
-from resonance.engine.prepare.scaling import asinh
+from resonance.engine.prepare.scaling import LARGEST, asinh
 from resonance.kernels.arithmetic import fma, inline, jit, log1p
 
 LANES = 8
@@ -13,7 +13,30 @@ LANES = 8
 
 MISSING, NOT_FINITE, NO_LOGARITHM, TOO_LARGE, TOO_FAR, AXIS_TOO_FAR = range(1, 7)
 
-_LARGEST = float(np.finfo(np.float64).max)
+
+@inline
+def scaled(v, logs, pivot, bend, low, width, ranged, clip):
+    """Return a number as an engine takes it, what is wrong with it (0: nothing), and whether it is out of its range."""
+    if logs:
+        if v <= -1.0:
+            return 0.0, NO_LOGARITHM, False
+        v = log1p(v)
+    if not abs(v) <= MAGNITUDE:
+        return 0.0, TOO_LARGE, False
+    if bend > 0.0:
+        v = (v - pivot) / bend
+        if not abs(v) <= MAGNITUDE:
+            return 0.0, TOO_FAR, False
+        v = asinh(v)
+    v = (v - low) / width
+    if not abs(v) <= MAGNITUDE:
+        return 0.0, TOO_FAR, False
+    beyond = ranged and (v < 0.0 or v > 1.0)
+    if clip:
+        # Written so that a negative zero becomes 0 on every CPU.
+        v = v if v > 0.0 else 0.0
+        v = v if v < 1.0 else 1.0
+    return v, 0, beyond
 
 
 @inline
@@ -32,28 +55,13 @@ def _row(columns, X, i, clip, out, o):
             for k in range(columns.values[c]):
                 out[o, j + k] = (1.0 + (v - code)) / columns.width[c] if code == k else 0.0
             continue
-        if not abs(v) <= _LARGEST:
+        if not abs(v) <= LARGEST:
             return c, NOT_FINITE, 0
-        if columns.logs[c]:
-            if v <= -1.0:
-                return c, NO_LOGARITHM, 0
-            v = log1p(v)
-        if not abs(v) <= MAGNITUDE:
-            return c, TOO_LARGE, 0
-        if columns.bend[c] > 0.0:
-            v = (v - columns.pivot[c]) / columns.bend[c]
-            if not abs(v) <= MAGNITUDE:
-                return c, TOO_FAR, 0
-            v = asinh(v)
-        v = (v - columns.low[c]) / columns.width[c]
-        if not abs(v) <= MAGNITUDE:
-            return c, TOO_FAR, 0
-        if columns.ranged[c] and (v < 0.0 or v > 1.0):
-            beyond += 1
-        if clip:
-            # Written so that a negative zero becomes 0 on every CPU.
-            v = v if v > 0.0 else 0.0
-            v = v if v < 1.0 else 1.0
+        low, width, ranged = columns.low[c], columns.width[c], columns.ranged[c] == 1
+        v, fault, is_beyond = scaled(v, columns.logs[c], columns.pivot[c], columns.bend[c], low, width, ranged, clip)
+        if fault != 0:
+            return c, fault, 0
+        beyond += is_beyond
         out[o, j] = v
     return 0, 0, beyond
 
@@ -111,14 +119,9 @@ def _project_row(z, centre, lanes, sums):
 
 @jit
 def transform(X, columns, clip, out, faults):
-    """Write prepared rows to `out` and what is wrong with a row to `faults`.
+    """Write prepared rows to `out`; return how many values are outside their range, and how many rows are faulty.
 
-    ``faults[i]`` is (feature, code), code 0 for a usable row; the rest of a faulty row of `out` is not written.
-
-    Returns
-    -------
-    int, int
-        Values outside their range, and faulty rows.
+    ``faults[i]`` gets (feature, code), code 0 for a usable row; the rest of a faulty row of `out` is not written.
     """
     outside, faulty = 0, 0
     for i in range(X.shape[0]):
@@ -199,10 +202,15 @@ def problem(row: FloatArray, fault: IntArray, features: Sequence[str], width: Fl
         return f"beyond {MAGNITUDE:g} along principal axis {c + 1}"
     if code == MISSING:
         return f"{features[c]} is missing"
+    return value_problem(features[c], float(row[c]), float(width[c]), code)
+
+
+def value_problem(name: str, value: float, width: float, code: int) -> str:
+    """Say what is wrong with a number by its fault."""
     what = {
         NOT_FINITE: "not a finite number",
         NO_LOGARITHM: "log1p needs a value above -1",
         TOO_LARGE: f"beyond {MAGNITUDE:g}",
-        TOO_FAR: f"beyond {MAGNITUDE:g} once scaled with width {float(width[c])!r}",
+        TOO_FAR: f"beyond {MAGNITUDE:g} once scaled with width {width!r}",
     }
-    return f"{features[c]} is {float(row[c])!r}: {what[code]}"
+    return f"{name} is {value!r}: {what[code]}"
