@@ -165,8 +165,7 @@ def scores(rows, centre, lanes, out):
     sums = np.empty(lanes.shape[1])
     for i in range(rows.shape[0]):
         _project_row(rows[i].copy(), centre, lanes, sums)
-        for k in range(out.shape[1]):
-            out[i, k] = sums[k]
+        out[i] = sums[: out.shape[1]]
 
 
 @jit
@@ -189,9 +188,8 @@ def squared_lengths(rows, centre):
 def column_means(rows):
     """Return the mean of each column: one sum from the first row to the last."""
     means = np.zeros(rows.shape[1])
-    for i in range(rows.shape[0]):
-        for c in range(rows.shape[1]):
-            means[c] += rows[i, c]
+    for row in rows:
+        means += row
     return means / rows.shape[0]
 
 
