@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
-from resonance.engine.base import BoolArray, FloatArray, IntArray
+from resonance.engine.base import MAGNITUDE, BoolArray, FloatArray, IntArray
 from resonance.engine.errors import ParameterError
 from resonance.engine.prepare.scaling import LARGEST, bound, inverse_log1p
-from resonance.engine.prepare.transform import scaled
+from resonance.engine.prepare.transform import NO_LOGARITHM, TOO_FAR, TOO_LARGE
 from resonance.kernels.arithmetic import jit, log1p
 
 REVISION: Final = 1
@@ -24,10 +24,30 @@ def _transform(data, place, logs, width, ranged, clip, out, faults):
     """Write prepared entries and their faults, 0 for none; return how many are outside [0, 1], and how many faulty."""
     outside, faulty = 0, 0
     for p in range(len(data)):
-        at = place[p]
-        out[p], faults[p], beyond = scaled(data[p], logs[at], 0.0, 0.0, 0.0, width[at], ranged, clip)
-        outside += beyond
-        faulty += faults[p] != 0
+        v = data[p]
+        faults[p] = 0
+        out[p] = 0.0
+        if logs[place[p]]:
+            if v <= -1.0:
+                faults[p] = NO_LOGARITHM
+                faulty += 1
+                continue
+            v = log1p(v)
+        if not abs(v) <= MAGNITUDE:
+            faults[p] = TOO_LARGE
+            faulty += 1
+            continue
+        v = v / width[place[p]]
+        if not abs(v) <= MAGNITUDE:
+            faults[p] = TOO_FAR
+            faulty += 1
+            continue
+        if ranged and (v < 0.0 or v > 1.0):
+            outside += 1
+        if clip:
+            v = v if v > 0.0 else 0.0
+            v = v if v < 1.0 else 1.0
+        out[p] = v
     return outside, faulty
 
 

@@ -15,31 +15,6 @@ MISSING, NOT_FINITE, NO_LOGARITHM, TOO_LARGE, TOO_FAR, AXIS_TOO_FAR = range(1, 7
 
 
 @inline
-def scaled(v, logs, pivot, bend, low, width, ranged, clip):
-    """Return a number as an engine takes it, what is wrong with it (0: nothing), and whether it is out of its range."""
-    if logs:
-        if v <= -1.0:
-            return 0.0, NO_LOGARITHM, False
-        v = log1p(v)
-    if not abs(v) <= MAGNITUDE:
-        return 0.0, TOO_LARGE, False
-    if bend > 0.0:
-        v = (v - pivot) / bend
-        if not abs(v) <= MAGNITUDE:
-            return 0.0, TOO_FAR, False
-        v = asinh(v)
-    v = (v - low) / width
-    if not abs(v) <= MAGNITUDE:
-        return 0.0, TOO_FAR, False
-    beyond = ranged and (v < 0.0 or v > 1.0)
-    if clip:
-        # Written so that a negative zero becomes 0 on every CPU.
-        v = v if v > 0.0 else 0.0
-        v = v if v < 1.0 else 1.0
-    return v, 0, beyond
-
-
-@inline
 def _row(columns, X, i, clip, out, o):
     """Prepare record i as row o; return the feature at fault, what is wrong (0: nothing), and values out of range."""
     beyond = 0
@@ -57,11 +32,26 @@ def _row(columns, X, i, clip, out, o):
             continue
         if not abs(v) <= LARGEST:
             return c, NOT_FINITE, 0
-        low, width, ranged = columns.low[c], columns.width[c], columns.ranged[c] == 1
-        v, fault, is_beyond = scaled(v, columns.logs[c], columns.pivot[c], columns.bend[c], low, width, ranged, clip)
-        if fault != 0:
-            return c, fault, 0
-        beyond += is_beyond
+        if columns.logs[c]:
+            if v <= -1.0:
+                return c, NO_LOGARITHM, 0
+            v = log1p(v)
+        if not abs(v) <= MAGNITUDE:
+            return c, TOO_LARGE, 0
+        if columns.bend[c] > 0.0:
+            v = (v - columns.pivot[c]) / columns.bend[c]
+            if not abs(v) <= MAGNITUDE:
+                return c, TOO_FAR, 0
+            v = asinh(v)
+        v = (v - columns.low[c]) / columns.width[c]
+        if not abs(v) <= MAGNITUDE:
+            return c, TOO_FAR, 0
+        if columns.ranged[c] and (v < 0.0 or v > 1.0):
+            beyond += 1
+        if clip:
+            # Written so that a negative zero becomes 0 on every CPU.
+            v = v if v > 0.0 else 0.0
+            v = v if v < 1.0 else 1.0
         out[o, j] = v
     return 0, 0, beyond
 
