@@ -374,21 +374,9 @@ class Engine(Parametrised, abc.ABC):
 
 
 def check_batch(X: ArrayLike, dimension: int, most: int | None = None) -> FloatArray:
-    """Return `X` as a C-contiguous float64 array of shape (n, d), or say which record is at fault.
+    """Return `X` as a C-contiguous float64 array of shape (n, d), or say in a `RecordError` which record is at fault.
 
-    Parameters
-    ----------
-    X : array_like of shape (n, d)
-        The batch.
-    dimension : int
-        d that the engine already has; 0 when this batch decides it.
-    most : int, optional
-        d that it takes at most.
-
-    Raises
-    ------
-    RecordError
-        Not two-dimensional, of another or too high a dimension, not finite, or beyond `MAGNITUDE`.
+    `dimension` is the d that the engine already has, 0 when this batch decides it; `most` is the largest that it takes.
     """
     try:
         batch = np.ascontiguousarray(X, dtype=np.float64)

@@ -33,14 +33,8 @@ def scale_of(sigma):
 def squared_cim(weights, stride, k, d, scale, x, sums, squares):
     """Write the bits of CIM(x, node)^2 (1)-(4) of `k` nodes to `squares`, the lanes behind them as `FAR`.
 
-    Parameters
-    ----------
-    weights : ndarray
-        Feature-major weights, the row of each feature `stride` long.
-    scale : float
-        `scale_of` the common bandwidth.
-    sums, squares : ndarray of float64, of int64
-        Room for `k` rounded up to a multiple of 8.
+    Weights lie feature-major, the row of each feature `stride` long; `scale` is `scale_of` the common bandwidth. `sums`
+    and `squares` have room for `k` rounded up to a multiple of 8.
     """
     padded = (k + 7) & ~7
     weights, total = borrow(weights), borrow(sums)[:padded]
@@ -120,10 +114,7 @@ def two_middle(values, count):
     upper = values[target]
     if count % 2 == 1:
         return upper, upper
-    lower = values[0]
-    for i in range(1, target):
-        lower = max(lower, values[i])
-    return lower, upper
+    return values[:target].max(), upper
 
 
 @jit
@@ -143,19 +134,11 @@ def spread_of_one(x, d):
 def window_squares(window, m, d, work):
     """Sum the squared deviations from the mean, feature by feature, of the first m >= 2 records of a window.
 
-    Parameters
-    ----------
-    window : ndarray
-        Records of d features, one behind the other.
-    work : ndarray
-        Room for 2 d floats: gets the means, then the sums; those of a feature that does not vary are of
-        `SMALLEST_SPREAD`.
+    `work` gets d means, then d sums; those of a feature that does not vary are of `SMALLEST_SPREAD`.
     """
     work, window = borrow(work), borrow(window)
     mean, square = work[:d], work[d : 2 * d]
-    for i in range(d):
-        mean[i] = 0.0
-        square[i] = 0.0
+    work[: 2 * d] = 0.0
     for r in range(m):
         row = window[r * d : (r + 1) * d]
         for i in range(d):

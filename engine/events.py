@@ -42,8 +42,7 @@ def drained(log):
         lengths[i] = len(log[i])
     rows, at = np.empty(lengths.sum()), 0
     for row in log:
-        for i in range(len(row)):
-            rows[at + i] = row[i]
+        rows[at : at + len(row)] = row
         at += len(row)
     log.clear()
     return rows, lengths
@@ -53,20 +52,9 @@ def drained(log):
 def emit(number, path, record, what, why, before, after, log):
     """Append an event to `log`; return the number of the next one.
 
-    Parameters
-    ----------
-    number : int
-        Of the event among those of the model.
-    path : ndarray of int64
-        Path of the model.
-    record : int
-        Index in the batch.
-    what : tuple
-        Kind, cluster, and the other cluster or -1.
-    why : tuple
-        Criterion, value, threshold.
-    before, after : ndarray
-        Rows of clusters.
+    `number` is that of the event among those of the model at `path`, and `record` an index in the batch. `what` are
+    kind, cluster, and the other cluster or -1; `why` are criterion, value, threshold; `before` and `after` are rows of
+    clusters.
     """
     level = len(path)
     row = np.zeros(E_HEAD + level + before.size + after.size)
@@ -74,14 +62,12 @@ def emit(number, path, record, what, why, before, after, log):
     row[E_KIND], row[E_CLUSTER], row[E_OTHER] = what
     row[E_CRITERION], row[E_VALUE], row[E_THRESHOLD] = why
     row[E_BEFORE], row[E_AFTER] = len(before), len(after)
-    for i in range(level):
-        row[E_HEAD + i] = path[i]
     at = E_HEAD + level
+    row[E_HEAD:at] = path
     for shapes in (before, after):
-        for r in range(len(shapes)):
-            for i in range(shapes.shape[1]):
-                row[at + i] = shapes[r, i]
-            at += shapes.shape[1]
+        for shape in shapes:
+            row[at : at + len(shape)] = shape
+            at += len(shape)
     log.append(row)
     return number + 1
 
@@ -89,10 +75,7 @@ def emit(number, path, record, what, why, before, after, log):
 @jit
 def rows_of(shapes, a, b):
     """Return the rows `a` and `b` of `shapes`."""
-    rows = np.empty((2, shapes.shape[1]))
-    for i in range(shapes.shape[1]):
-        rows[0, i], rows[1, i] = shapes[a, i], shapes[b, i]
-    return rows
+    return shapes[np.array((a, b))]
 
 
 def cluster_of(row: FloatArray, path: tuple[int, ...], d: int) -> Cluster:
@@ -130,20 +113,10 @@ def events_from(
     further: Mapping[str, Sequence[str]] | None = None,
     describe: Describe | None = None,
 ) -> list[Event]:
-    """Return the events of a log, and empty it.
+    """Return the events that `emit` has appended to a log, of records of `d` features, and empty it.
 
-    Parameters
-    ----------
-    log : numba list of ndarray
-        Rows that `emit` has appended.
-    d : int
-        Features.
-    criteria : sequence of str
-        Names of the engine's reasons, by number.
-    further : mapping of str to sequence of str, optional
-        Names of the further values of some of them.
-    describe : callable, optional
-        Gives the cluster that a row describes, of a model with a path, where rows are not those of `cluster_of`.
+    `criteria` are the names of the engine's reasons by number, and `further` those of the further values of some of
+    them; `describe` gives the cluster that a row describes where rows are not those of `cluster_of`.
     """
     rows, lengths = drained(log)
     if not len(lengths):

@@ -28,13 +28,7 @@ def room_for_classes(room, classes):
 
 
 def record_labels(labels: Sequence[int] | NDArray[np.int64] | None, count: int) -> IntArray:
-    """Return one label for each of `count` records, -1 for none.
-
-    Raises
-    ------
-    RecordError
-        Fewer or more labels than records, or one that is no class number.
-    """
+    """Return one label for each of `count` records, -1 for none, or say which record has none that is one."""
     if labels is None:
         return np.full(count, -1, dtype=np.int64)
     array = np.ascontiguousarray(labels)
@@ -105,12 +99,8 @@ class LabelEngine(Engine):
 def label_sets(labels: Any, count: int) -> list[tuple[Label, ...] | None]:
     """Return the labels of each of `count` records, without repeats and in one order; None of one without a label set.
 
-    Integers come before text, each in ascending order: a set has no order that two runs of a program share.
-
-    Raises
-    ------
-    RecordError
-        Fewer or more label sets than records, or something that is neither a set of labels nor the number of a class.
+    Integers come before text, each in ascending order: a set has no order that two runs of a program share. What is
+    neither a set of labels nor the number of a class is a `RecordError`.
     """
     if labels is None:
         return [None] * count

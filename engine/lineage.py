@@ -8,35 +8,17 @@ from resonance.kernels.ordering import stable_order
 
 @jit
 def find_heirs(place, group, weight, clusters, groups):
-    """Find what becomes of the clusters, and where the groups come from.
+    """Find what becomes of so many clusters, and where so many groups come from; -1 stands for none.
 
-    Parameters
-    ----------
-    place : ndarray of int64
-        By node, the place of its cluster among the present ones in ascending order of their ids; -1 for none.
-    group : ndarray of int64
-        By node, its group; -1 for none.
-    weight : ndarray
-        By node, its records.
-    clusters, groups : int
-        How many there are.
-
-    Returns
-    -------
-    heir : ndarray of int64
-        By place of a cluster, the group with the largest part of it, or -1.
-    origin : ndarray of int64
-        By group, the place of the cluster of which it has the largest part, or -1.
-    owner : ndarray of int64
-        By group, the place of the oldest cluster whose heir it is, or -1.
+    A node has the place of its cluster among the present ones in ascending order of their ids, a group, and its records
+    as weight. Return for each cluster the group with the largest part of it, its heir; for each group the place of the
+    cluster of which it has the largest part, its origin, and that of the oldest cluster whose heir it is, its owner.
     """
     count = len(group)
     heir, most = np.full(clusters, -1, dtype=np.int64), np.zeros(clusters)
     origin, largest = np.full(groups, -1, dtype=np.int64), np.zeros(groups)
     owner = np.full(groups, -1, dtype=np.int64)
-    key = np.empty(count, dtype=np.int64)
-    for i in range(count):
-        key[i] = (place[i] + 1) * (count + 1) + group[i] + 1
+    key = (place[:count] + 1) * (count + 1) + group + 1
     order = stable_order(key)
     at = 0
     while at < count:
@@ -70,19 +52,9 @@ def has_changed(heir, owner):
 def emit_changes(number, path, record, lineage, before, after, lost, new, log):
     """Append the events of a reading to `log`: clusters that ended, then those that are new, each in the order of ids.
 
-    Return the number of the next event.
-
-    Parameters
-    ----------
-    number, path, record, log
-        As `events.emit`.
-    lineage : tuple of ndarray
-        What `find_heirs` has returned.
-    before, after : ndarray
-        Rows of the clusters before, and of the groups.
-    lost, new : ndarray of shape (clusters, 3) and (groups, 4)
-        Criterion, value and threshold by which a cluster was absorbed, and by which a group is new; for a group that
-        was split off also the id of the cluster that it came from.
+    Return the number of the next event. `lineage` is what `find_heirs` has returned, `before` and `after` are rows of
+    the clusters and of the groups. Rows of `lost` and `new` have criterion, value and threshold by which a cluster was
+    absorbed, and by which a group is new, and then the id of the cluster that it was split off from.
     """
     heir, origin, owner = lineage
     none = before[:0]

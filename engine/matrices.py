@@ -248,9 +248,7 @@ def eigenvalues(matrix, d, lanes, floor, work, off, v, w, out):
 def gram(rows, out):
     """Write the inner products of the columns of `rows` to `out`: for each, one sum from the first row to the last."""
     count, m = rows.shape
-    for i in range(m):
-        for j in range(m):
-            out[i, j] = 0.0
+    out[:] = 0.0
     for start in range(0, count, _TILE):
         stop = min(start + _TILE, count)
         whole = start + (stop - start) // 4 * 4
@@ -278,8 +276,7 @@ def multiply(matrix, vectors, out):
     whole = inner // 4 * 4
     for i in range(m):
         own = out[i]
-        for k in range(b):
-            own[k] = 0.0
+        own[:] = 0.0
         for j in range(0, whole, 4):
             a0, a1, a2, a3 = matrix[i, j], matrix[i, j + 1], matrix[i, j + 2], matrix[i, j + 3]
             v0, v1, v2, v3 = vectors[j], vectors[j + 1], vectors[j + 2], vectors[j + 3]
@@ -319,9 +316,7 @@ def orthonormalise(vectors):
 def diagonalise(matrix, vectors, value):
     """Write all eigenvectors as columns, the largest eigenvalue first, and the eigenvalues; `matrix` is overwritten."""
     m = matrix.shape[0]
-    for i in range(m):
-        for j in range(m):
-            vectors[i, j] = 1.0 if i == j else 0.0
+    vectors[:] = np.eye(m)
     for _ in range(_SWEEPS):
         largest = 0.0
         for i in range(m):
@@ -355,8 +350,7 @@ def diagonalise(matrix, vectors, value):
                     vectors[j, q] = fma(sine, x, cosine * y)
         if not rotated:
             break
-    for i in range(m):
-        value[i] = matrix[i, i]
+    value[:] = np.diag(matrix)
     # By insertion: equal ones keep their order.
     for i in range(1, m):
         k = i
@@ -397,21 +391,10 @@ def _start(matrix, vectors):
 
 @jit
 def leading_eigenvectors(matrix, wanted):
-    """Return the eigenvectors of the largest eigenvalues of a matrix without negative ones.
+    """Return the eigenvectors of the `wanted` largest eigenvalues of a matrix without negative ones, and these.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (m, m)
-        Symmetric, positive semidefinite.
-    wanted : int
-        How many.
-
-    Returns
-    -------
-    vectors : ndarray of shape (m, k), k = min(m, wanted)
-        As columns, the largest eigenvalue first; 0 where there is none but 0.
-    values : ndarray of shape (k,)
-        The eigenvalues.
+    The vectors are columns, that of the largest eigenvalue first; 0 where there is none but 0. A matrix of fewer rows
+    has as many as it has rows.
     """
     m = matrix.shape[0]
     kept = min(m, wanted)

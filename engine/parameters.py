@@ -111,10 +111,14 @@ def check_parameters(declared: Sequence[Parameter], given: Mapping[str, Any]) ->
     names = [parameter.name for parameter in declared]
     for name in given:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            raise ParameterError(name, given[name], f"one of the parameters {', '.join(names)}{hint}")
+            raise ParameterError(name, given[name], f"one of the parameters {listed(names, name)}")
     return {p.name: p.check(given.get(p.name, p.default)) for p in declared}
+
+
+def listed(known: Sequence[str], name: str) -> str:
+    """Return the names that there are, and which of them is nearest to one that is not."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return ", ".join(known) + (f" (did you mean {near[0]}?)" if near else "")
 
 
 Rules = TypeVar("Rules")

@@ -23,6 +23,7 @@ from resonance.engine.errors import EngineError, StateError
 from resonance.engine.events import cluster_of, events_from, new_log
 from resonance.engine.labels import record_labels
 from resonance.engine.state import pack, unpack
+from resonance.kernels.table import require
 
 
 def empty_step(count: int, depth: int = 1) -> Step:
@@ -170,12 +171,12 @@ class SingleModelEngine(Engine):
         try:
             model = cls.make(header["parameters"])
             dimension = header["dimension"]
-            if type(dimension) is not int or not 0 <= dimension <= (cls.most_features or dimension):
-                raise ValueError(f"{dimension!r} features")
+            usable = type(dimension) is int and 0 <= dimension <= (cls.most_features or dimension)
+            require(usable, f"{dimension!r} features")
             if dimension or arrays:
                 model._restore(dimension, header, arrays)
-            elif header != {**model._whole_header(), "parameters": header["parameters"]}:
-                raise ValueError("no arrays")
+            else:
+                require(header == {**model._whole_header(), "parameters": header["parameters"]}, "no arrays")
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, EngineError) as error:
             raise StateError(f"the state of {cls.name} does not hold what it says it holds: {error}") from error
         return model

@@ -69,30 +69,12 @@ SLACK = 1e-9
 """What rounding may have added to a value of [0, 1] before it counts as outside."""
 
 
-def check_sparse(X: SparseBatch, dimension: int, most: int, unit_interval: bool = False) -> SparseBatch:
-    """Return `X` in its canonical form, or say which record is at fault.
+def check_sparse(X: SparseBatch, dimension: int, most: int) -> SparseBatch:
+    """Return `X` in its canonical form, or say in a `RecordError` which record is at fault.
 
-    Parameters
-    ----------
-    X : SparseBatch
-        The batch; the features of a record may come in any order.
-    dimension : int
-        Features that the engine already has and that cannot become more; 0 where they can.
-    most : int
-        Features that there may be at all.
-    unit_interval : bool
-        Values outside [0, 1] are refused; those within `SLACK` of it are clipped.
-
-    Returns
-    -------
-    SparseBatch
-        int64 and float64, features ascending within each record, without entries of zero.
-
-    Raises
-    ------
-    RecordError
-        Not CSR, a feature below 0, twice in a record or beyond the dimension, or a value that is not finite,
-        beyond `MAGNITUDE` or outside [0, 1].
+    That is int64 and float64, features ascending within each record, and no entry of zero. `dimension` are the features
+    that the engine has and that cannot become more, 0 where they can; `most` are those that there may be at all. Values
+    outside [0, 1] are refused; those within `SLACK` of it are clipped.
     """
     indices, indptr, data = _as_csr(X)
     declared = X.dimension
@@ -109,11 +91,10 @@ def check_sparse(X: SparseBatch, dimension: int, most: int, unit_interval: bool 
         if not 0 <= index < bound:
             problem = f"there is no feature {index}: they count from 0 to {bound - 1:,}"
         raise RecordError(int(record[wrong[0]]), problem)
-    if unit_interval:
-        wrong = np.flatnonzero((data < -SLACK) | (data > 1.0 + SLACK))
-        if len(wrong):
-            raise RecordError(int(record[wrong[0]]), outside(int(indices[wrong[0]]), float(data[wrong[0]])))
-        np.clip(data, 0.0, 1.0, out=data)
+    wrong = np.flatnonzero((data < -SLACK) | (data > 1.0 + SLACK))
+    if len(wrong):
+        raise RecordError(int(record[wrong[0]]), outside(int(indices[wrong[0]]), float(data[wrong[0]])))
+    np.clip(data, 0.0, 1.0, out=data)
     if not (np.diff(indices)[np.diff(record) == 0] > 0).all():
         order = np.lexsort((indices, record))
         indices, data = indices[order], data[order]

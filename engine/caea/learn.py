@@ -103,10 +103,7 @@ def _found_early(model, rules, factors, x, clock, sums, squares, work):
     sigma = bandwidth(model, rules, factors, x, work)
     mean = np.nan
     if k > 0:
-        mean = 0.0
-        for node in range(k):
-            mean += model.threshold[node]
-        mean /= k
+        mean = model.threshold[:k].sum() / k
     node = append_node(model, rules, x, sigma, mean, clock)
     if k + 1 == rules.h:
         if rules.varying:  # the first bandwidths are of too few records
@@ -291,8 +288,7 @@ def renew(model, rules, factors, sums, squares, work):
             model.threshold[:k] = value
             _set_sigmas(model, sigma)
     elif rules.renew > 0 and run > rules.renew and run % rules.renew == 0:
-        for node in range(k):
-            model.threshold[node] = min(1.0, WIDER * model.threshold[node])
+        model.threshold[:k] = np.minimum(1.0, WIDER * model.threshold[:k])
 
 
 @jit

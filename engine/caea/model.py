@@ -217,8 +217,7 @@ def _close(row, width, gone, removed, k):
         for at in range((gone[r] + 1) * width, end * width):
             row[to] = row[at]
             to += 1
-    for at in range(to, k * width):
-        row[at] = 0
+    row[to : k * width] = 0
 
 
 @jit

@@ -61,30 +61,25 @@ def _describe(model, d, group, groups, ids):
             row[2] += 1.0
             for i in range(d):
                 row[SHAPE_HEAD + i] += model.weight[i, node] * wins
-    for g in range(groups):
-        shapes[g, 0] = ids[g]
-        for i in range(SHAPE_HEAD, SHAPE_HEAD + d):
-            shapes[g, i] /= shapes[g, 1]
+    shapes[:, 0] = ids
+    shapes[:, SHAPE_HEAD : SHAPE_HEAD + d] /= shapes[:, 1:2]
     for node in range(k):
         if group[node] >= 0:
             row, wins = shapes[group[node]], float(model.count[node])
             for i in range(d):
                 difference = model.weight[i, node] - row[SHAPE_HEAD + i]
                 row[SHAPE_HEAD + d + i] += difference * difference * wins
-    for g in range(groups):
-        for i in range(SHAPE_HEAD + d, SHAPE_HEAD + 2 * d):
-            shapes[g, i] = np.sqrt(shapes[g, i] / shapes[g, 1])
+    shapes[:, SHAPE_HEAD + d :] = np.sqrt(shapes[:, SHAPE_HEAD + d :] / shapes[:, 1:2])
     return shapes
 
 
 @jit
 def stored_shapes(model):
     """Return the clusters as last read, as rows (id, size, nodes, centre, spread)."""
-    shapes = np.empty((model.clusters, SHAPE_HEAD + model.shape.shape[1]))
-    for c in range(model.clusters):
-        row = shapes[c]
-        row[0], row[1], row[2] = model.cluster_id[c], model.cluster_size[c], model.cluster_nodes[c]
-        row[SHAPE_HEAD:] = model.shape[c]
+    c = model.clusters
+    shapes = np.empty((c, SHAPE_HEAD + model.shape.shape[1]))
+    shapes[:, 0], shapes[:, 1], shapes[:, 2] = model.cluster_id[:c], model.cluster_size[:c], model.cluster_nodes[:c]
+    shapes[:, SHAPE_HEAD:] = model.shape[:c]
     return shapes
 
 

@@ -14,12 +14,13 @@ _ERRORS = 3.0
 
 
 @jit
-def _inflation(total, cross, mean, variance, known, records, late):
+def _inflation(sums, mean, variance, known, records, late):
     """Return the long-run variance by the variance, from the means of blocks; infinite where it is not known yet.
 
-    `known` is what it was before the last change, 0 for nothing; from `late` records on it is believed as it is.
+    `sums` are those of their squares, and of their products with the one before. `known` is what it was before the last
+    change, 0 for nothing; from `late` records on it is believed as it is.
     """
-    blocks = records // layout.BLOCK
+    (total, cross), blocks = sums, records // layout.BLOCK
     of_blocks = total / blocks - mean * mean
     if of_blocks <= 0.0:
         return 1.0
@@ -84,30 +85,16 @@ def take_baseline(state, k, rules, records, base):
                 far += max(up, down)
             else:
                 up = down = far / rules.root
-        t = _inflation(
-            state.block_squares[k, i],
-            state.block_products[k, i],
-            state.mean[k, i],
-            variance[i],
-            state.inflation[k, i],
-            records,
-            8 * base,
-        )
+        blocks, known = (state.block_squares[k, i], state.block_products[k, i]), state.inflation[k, i]
+        t = _inflation(blocks, state.mean[k, i], variance[i], known, records, 8 * base)
         if first or state.threshold[k, i] == np.inf or t == np.inf:
             state.cusum[k, i], state.onset[k, i] = 0.0, state.seen[k]
             state.late[k, i] = state.mean[k, i]
         allowance = rules.step + _ERRORS * np.sqrt(min(t, float(records)) / records)
         state.allowed_up[k, i], state.allowed_down[k, i] = allowance + up * rho, allowance + down * rho
         state.threshold[k, i] = rules.threshold / rules.theta * t
-        t = _inflation(
-            state.size_squares[k, i],
-            state.size_products[k, i],
-            state.size[k, i],
-            variance_q[i],
-            state.size_inflation[k, i],
-            records,
-            8 * base,
-        )
+        blocks, known = (state.size_squares[k, i], state.size_products[k, i]), state.size_inflation[k, i]
+        t = _inflation(blocks, state.size[k, i], variance_q[i], known, records, 8 * base)
         if first or state.size_threshold[k, i] == np.inf or t == np.inf:
             state.size_cusum[k, i], state.size_onset[k, i] = 0.0, state.seen[k]
         allowance = 0.5 * rules.step + _ERRORS * np.sqrt(min(t, float(records)) / records)
@@ -139,8 +126,7 @@ def _measure_range(state, k, d, seen, x):
     if seen == layout.RANGE - 1:
         for i in range(d):
             state.gain[k, i] = 1.0 / max(np.sqrt(state.gain[k, i] / 31), layout.FLOOR)
-        for i in range(d, state.mean.shape[1]):
-            state.middle[k, i], state.gain[k, i] = 0.0, 1.0
+        state.middle[k, d:], state.gain[k, d:] = 0.0, 1.0
 
 
 @jit
@@ -148,11 +134,8 @@ def _standardise(state, k, rules, x, value, clipped):
     """Write the value of every channel in widths of its range, and clipped to three of them."""
     d = rules.d
     for i in range(d):
-        v = min(
-            max((x[i] - state.middle[k, i]) * state.gain[k, i], -layout.FARTHEST),
-            layout.FARTHEST,
-        )
-        value[i] = v
+        v = (x[i] - state.middle[k, i]) * state.gain[k, i]
+        value[i] = v = min(max(v, -layout.FARTHEST), layout.FARTHEST)
         clipped[i] = min(max(v, -layout.CLIP), layout.CLIP)
     if d >= 2:
         one = other = 0.0
@@ -223,12 +206,8 @@ def _close_block(state, k, first):
 @jit
 def _is_quiet(state, k):
     """Whether no cumulative sum is suspicious."""
-    for i in range(state.mean.shape[1]):
-        if abs(state.cusum[k, i]) >= 0.25 * state.threshold[k, i]:
-            return False
-        if abs(state.size_cusum[k, i]) >= 0.25 * state.size_threshold[k, i]:
-            return False
-    return True
+    means, sizes = np.abs(state.cusum[k]), np.abs(state.size_cusum[k])
+    return not ((means >= 0.25 * state.threshold[k]) | (sizes >= 0.25 * state.size_threshold[k])).any()
 
 
 @jit

@@ -22,7 +22,7 @@ from resonance.engine.drift.learn import learn_batch
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
-from resonance.kernels.table import stored_fields
+from resonance.kernels.table import require, stored_fields
 
 REVISION: Final = 1
 """Raised with every change that alters what a watch reports, or the members of its state."""
@@ -212,12 +212,10 @@ class DriftWatch(Parametrised):
         header, arrays = unpack(data, KIND, REVISION)
         try:
             dimension, given = header["dimension"], header["parameters"]
-            if type(dimension) is not int or not isinstance(given, Mapping):
-                raise ValueError(f"dimension {dimension!r}")
+            require(type(dimension) is int and isinstance(given, Mapping), f"dimension {dimension!r}")
             watch = cls(dimension, **given)
             cells = len(arrays["centre"])
-            if not 0 <= cells <= watch._most:
-                raise ValueError(f"{cells} cells")
+            require(0 <= cells <= watch._most, f"{cells} cells")
             watch._state = new_state(dimension, cells)
             put_state(watch._state, arrays)
         except (KeyError, TypeError, ValueError, IndexError, ParameterError) as error:

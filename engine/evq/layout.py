@@ -145,8 +145,7 @@ def remove(model, place):
     """Remove the cluster that is listed at `place`."""
     clusters = model.clusters
     free = model.slot[place]
-    for at in range(place, clusters - 1):
-        model.slot[at] = model.slot[at + 1]
+    model.slot[place : clusters - 1] = model.slot[place + 1 : clusters]
     model.slot[clusters - 1] = free
     model.clusters = clusters - 1
 
@@ -161,8 +160,7 @@ def append(model):
     model.made[i] = model.learned
     model.held[i] = 0
     model.fresh[i] = 0
-    for label in range(model.votes.shape[1]):
-        model.votes[i, label] = 0
+    model.votes[i] = 0
     return i
 
 
@@ -195,9 +193,8 @@ def shapes_of(model, rules, slots):
     for row in range(len(slots)):
         i, shape = slots[row], shapes[row]
         shape[0], shape[1] = model.id[i], model.support[i]
-        for a in range(d):
-            shape[SHAPE_HEAD + a] = model.centre[i, a]
-            shape[SHAPE_HEAD + d + a] = np.sqrt(model.cov[i, a, a])
+        shape[SHAPE_HEAD : SHAPE_HEAD + d] = model.centre[i]
+        shape[SHAPE_HEAD + d :] = np.sqrt(np.diag(model.cov[i]))
     return shapes
 
 

@@ -65,8 +65,7 @@ def _union(model, rules, i, j, cov, centre):
     """Write centre and covariance of the union of two slots (21)(22), corrected; return its support."""
     k = model.support[i] + model.support[j]
     share_i, share_j = model.support[i] / k, model.support[j] / k
-    for a in range(rules.d):
-        centre[a] = share_i * model.centre[i, a] + share_j * model.centre[j, a]
+    centre[:] = share_i * model.centre[i] + share_j * model.centre[j]
     for a in range(rules.d):
         gap = share_i * share_j * (model.centre[i, a] - model.centre[j, a])
         for b in range(rules.d):
@@ -100,8 +99,7 @@ def _pool(model, rules, i, j):
         for q in range(taken):
             source = q * held // taken
             # Within one buffer records move forward only: none is overwritten before it is read.
-            for a in range(rules.d):
-                model.buffer[i, start + q, a] = model.buffer[slot, source, a]
+            model.buffer[i, start + q] = model.buffer[slot, source]
             model.buffer_label[i, start + q] = model.buffer_label[slot, source]
     model.held[i] = m_i + m_j
     model.fresh[i] += model.fresh[j]
@@ -116,14 +114,9 @@ def merge(model, rules, t, first, second, value, ratio, work):
     k = _union(model, rules, i, j, work.square, work.u)
     if rules.splits:
         _pool(model, rules, i, j)
-    for a in range(rules.d):
-        model.centre[i, a] = work.u[a]
-        for b in range(rules.d):
-            model.cov[i, a, b] = work.square[a, b]
-    model.support[i] = k
+    model.centre[i], model.cov[i], model.support[i] = work.u, work.square, k
     model.last[i] = max(model.last[i], model.last[j])
-    for label in range(model.votes.shape[1]):
-        model.votes[i, label] += model.votes[j, label]
+    model.votes[i] += model.votes[j]
     set_inverse(model, rules, i, work)
     note_shape(model, rules, i)
     remove(model, place_of(model, j))
@@ -136,8 +129,7 @@ def merge(model, rules, t, first, second, value, ratio, work):
 def merge_winner(model, rules, t, i, work):
     """Merge slot `i` with the cluster that it overlaps most, if they are compact together; return its slot."""
     best, partner = _NONE, np.int64(-1)
-    for at in range(model.clusters):
-        j = model.slot[at]
+    for j in model.slot[: model.clusters]:
         if j != i:
             value = overlap(model, rules, i, j, work)
             if value > best:
@@ -220,9 +212,7 @@ def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, nod
         novel[t] = False
         node[t, 0] = -1
         if waits:
-            for a in range(rules.d):
-                model.waiting[n, a] = X[t, a]
-            model.waiting_label[n] = labels[t]
+            model.waiting[n], model.waiting_label[n] = X[t], labels[t]
         if ends or not waits:
             for s in range(learned):
                 x = model.waiting[s] if ends else X[t]

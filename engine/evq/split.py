@@ -298,20 +298,18 @@ def split(model, rules, t, i, x, work):
     directions = 2 * d if _principal_axes(model, rules, i, axes, work) else d
     best, cut, components, gain = 0.0, 0.0, 0, 0.0
     for j in range(directions):
-        for a in range(d):
-            direction[a] = axes[a, j - d] if j >= d else 0.0
         if j < d:
+            direction[:] = 0.0
             direction[j] = 1.0
-            for r in range(b):
-                p[r] = model.buffer[i, r, j]
+            p[:] = model.buffer[i, :b, j]
         else:
+            direction[:] = axes[:, j - d]
             _project(model, rules, i, direction, p)
         p.sort()
         found, at, modes, gained = score(p, b, rules, room)
         if found > best * _CLEARLY:
             best, cut, components, gain = found, at, modes, gained
-            for a in range(d):
-                chosen[a] = direction[a]
+            chosen[:] = direction
     if best == 0.0:
         return i
     _project(model, rules, i, chosen, p)
@@ -378,9 +376,7 @@ def _share_buffer(model, rules, i, j, b, stays, side):
         else:
             to, place = j, moved
             moved += 1
-        for a in range(rules.d):
-            model.buffer[to, place, a] = model.buffer[i, r, a]
-        model.buffer_label[to, place] = model.buffer_label[i, r]
+        model.buffer[to, place], model.buffer_label[to, place] = model.buffer[i, r], model.buffer_label[i, r]
     model.held[i], model.held[j] = kept, moved
     model.fresh[i] = model.fresh[j] = 0
 
@@ -389,22 +385,16 @@ def _share_buffer(model, rules, i, j, b, stays, side):
 def _take_from_buffer(model, rules, i, work):
     """Take mean, covariance and inverse of a part from its records."""
     d, b = rules.d, model.held[i]
+    model.cov[i] = 0.0
     for a in range(d):
-        total = 0.0
-        for r in range(b):
-            total += model.buffer[i, r, a]
-        model.centre[i, a] = total / b
-        for c in range(d):
-            model.cov[i, a, c] = 0.0
+        model.centre[i, a] = model.buffer[i, :b, a].sum() / b
     for r in range(b):
-        for a in range(d):
-            work.v[a] = model.buffer[i, r, a] - model.centre[i, a]
+        work.v[:] = model.buffer[i, r] - model.centre[i]
         for a in range(d):
             for c in range(d):
                 model.cov[i, a, c] += work.v[a] * work.v[c]
+    model.cov[i] /= b
     for a in range(d):
-        for c in range(d):
-            model.cov[i, a, c] /= b
         floor = rules.sig0 * width(model, a)
         model.cov[i, a, a] += floor * floor / b
     set_inverse(model, rules, i, work)

@@ -7,7 +7,7 @@ import numpy as np
 from resonance.engine.events import EMERGED, VANISHED
 from resonance.engine.evq.layout import LIMIT, NO_CRITERION, OUTSIDE, append, emit, note_shape, remove, shapes_of, width
 from resonance.engine.matrices import invert
-from resonance.kernels.arithmetic import inline, jit
+from resonance.kernels.arithmetic import inline, jit, mixed
 
 _LARGEST = 1e300
 """A covariance beyond it is of no use for further ones."""
@@ -77,29 +77,21 @@ def _give_covariance(model, rules, i, work):
         for at in range(model.clusters):
             if model.slot[at] != i:
                 total += model.support[model.slot[at]]
-    for a in range(d):
-        for b in range(d):
-            model.cov[i, a, b] = 0.0
+    model.cov[i] = 0.0
     if rules.euclidean:
         return
     usable = total > 0.0
     if usable:
-        for at in range(model.clusters):
-            j = model.slot[at]
-            if j == i:
-                continue
-            share = rules.kap * rules.kap * (model.support[j] / total)
-            for a in range(d):
-                for b in range(d):
-                    model.cov[i, a, b] += share * model.cov[j, a, b]
+        for j in model.slot[: model.clusters]:
+            if j != i:
+                model.cov[i] += rules.kap * rules.kap * (model.support[j] / total) * model.cov[j]
         for a in range(d):
             floor = width(model, a) / rules.frac
             model.cov[i, a, a] += floor * floor
             usable = usable and model.cov[i, a, a] < _LARGEST
     if not usable:
+        model.cov[i] = 0.0
         for a in range(d):
-            for b in range(d):
-                model.cov[i, a, b] = 0.0
             spread = rules.sig0 * width(model, a)
             model.cov[i, a, a] = spread * spread
     set_inverse(model, rules, i, work)
@@ -119,20 +111,14 @@ def add_cluster(model, rules, x, label, number, t, winner, squared, work):
     """
     radius = model.radius[winner] if winner >= 0 else -1.0
     if model.clusters >= rules.max_clusters:
-        idle = 0
-        for at in range(model.clusters):
-            if model.last[model.slot[at]] < model.last[model.slot[idle]]:
-                idle = at
+        idle = np.argmin(model.last[model.slot[: model.clusters]])
         i = model.slot[idle]
         what, gone = (VANISHED, model.id[i], -1), shapes_of(model, rules, (i,))
         bound = float(rules.max_clusters)
         emit(model, work, t, what, LIMIT, float(model.clusters), bound, gone, gone[:0])
         remove(model, idle)
     i = append(model)
-    for a in range(rules.d):
-        model.centre[i, a] = x[a]
-    model.support[i] = 1
-    model.last[i] = number
+    model.centre[i], model.support[i], model.last[i] = x, 1, number
     _give_covariance(model, rules, i, work)
     note_shape(model, rules, i)
     if rules.splits:
@@ -149,9 +135,7 @@ def add_cluster(model, rules, x, label, number, t, winner, squared, work):
 
 @jit
 def _put(model, i, place, x, label):
-    for a in range(len(x)):
-        model.buffer[i, place, a] = x[a]
-    model.buffer_label[i, place] = label
+    model.buffer[i, place], model.buffer_label[i, place] = x, label
 
 
 @jit
@@ -189,15 +173,6 @@ def move(model, rules, i, x, number, work):
     note_shape(model, rules, i)
 
 
-@inline
-def _random(seed, number):
-    """Return output number + 1 of splitmix64: a function of the record's number, no state."""
-    z = seed + (np.uint64(number) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
 @jit
 def keep_record(model, rules, i, x, label, number):
     """Put `x` into the buffer of slot `i`: at its end, or in the place of another by chance (a reservoir)."""
@@ -207,7 +182,7 @@ def keep_record(model, rules, i, x, label, number):
         model.held[i] = held + 1
         model.fresh[i] += 1
         return
-    place = np.int64(_random(rules.seed, number) % np.uint64(model.support[i]))
+    place = np.int64(mixed(rules.seed, number) % np.uint64(model.support[i]))
     if place < rules.n_sub:
         _put(model, i, place, x, label)
         model.fresh[i] += 1

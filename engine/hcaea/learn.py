@@ -196,8 +196,7 @@ def _append(log, d, node, record, removed, answered, label, x):
     row = np.zeros(O_HEAD + d)
     row[O_NODE], row[O_RECORD], row[O_REMOVED], row[O_ANSWERED], row[O_LABEL] = node, record, removed, answered, label
     if not removed:
-        for i in range(d):
-            row[O_HEAD + i] = x[i]
+        row[O_HEAD:] = x
     log.append(row)
 
 

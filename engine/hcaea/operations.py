@@ -1,6 +1,6 @@
 """What the root of a hierarchy asks of the models below its nodes, wherever they live."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Self
 
 import numpy as np
@@ -49,14 +49,7 @@ class Operations:
 
     def take(self, where: IntArray) -> Self:
         """Return those at some positions."""
-        return type(self)(
-            self.node[where],
-            self.record[where],
-            self.removed[where],
-            self.answered[where],
-            self.label[where],
-            self.vector[where],
-        )
+        return type(self)(*(getattr(self, each.name)[where] for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -231,10 +231,8 @@ def join_nodes(model, rules, a, b, m, covariance, widest, room):
 
     `covariance` is what `join_covariances` wrote, `widest` its largest eigenvalue.
     """
-    d = rules.d
     na, nb = float(model.count[a]), float(model.count[b])
-    for i in range(d):
-        model.centre[i, m] = (na * model.centre[i, a] + nb * model.centre[i, b]) / (na + nb)
+    model.centre[:, m] = (na * model.centre[:, a] + nb * model.centre[:, b]) / (na + nb)
     slot = model.slot[a]
     model.covariance[slot] = covariance
     model.slot[m] = slot
@@ -242,6 +240,6 @@ def join_nodes(model, rules, a, b, m, covariance, widest, room):
     model.count[m] = model.count[a] + model.count[b]
     model.won[m] = max(model.won[a], model.won[b])
     floor = rules.sigma / (na + nb)
-    set_whitening(covariance, d, rules.lanes, floor, room.work, model.whitening[slot])
+    set_whitening(covariance, rules.d, rules.lanes, floor, room.work, model.whitening[slot])
     set_reach(model, rules, m, widest)
     model.labels[m] = model.labels[a] + model.labels[b]

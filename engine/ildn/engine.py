@@ -201,8 +201,8 @@ class ILDN(SingleModelEngine):
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         classes = header.get("classes", 0)
-        if not dimension or type(classes) is not int or not 0 <= classes <= MAX_CLASSES:
-            raise ValueError(f"{dimension!r} features, {classes!r} classes")
+        usable = dimension and type(classes) is int and 0 <= classes <= MAX_CLASSES
+        require(usable, f"{dimension!r} features, {classes!r} classes")
         self._begin(dimension)
         self._classes = classes
         self._model = unpacked_model(arrays, self._rules, classes)

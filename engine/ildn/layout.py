@@ -370,12 +370,10 @@ def pairs_of(model):
 def put_pairs(model, pairs):
     """Give a model without edges those of `pairs_of`; there is room."""
     last = np.full(model.nodes, -1, dtype=np.int64)
-    for at in range(len(pairs)):
+    for a, b in pairs:
         # In order, so that a node gets its older neighbours first.
-        a, b = pairs[at, 0], pairs[at, 1]
         last[b] = _link(model, b, last[b], model.id[a], -1)
-    for at in range(len(pairs)):
-        a, b = pairs[at, 0], pairs[at, 1]
+    for a, b in pairs:
         last[a] = _link(model, a, last[a], model.id[b], -1)
 
 

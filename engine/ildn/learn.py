@@ -98,9 +98,7 @@ def merge(model, rules, a, b, room):
     join_nodes(model, rules, a, b, m, room.joined, room.both[0], room)
     model.cluster[m] = cluster
     model.known[m] = 1
-    slot = model.slot[m]
-    for i in range(rules.d):
-        model.spectrum[slot, i] = room.both[i]
+    model.spectrum[model.slot[m], : rules.d] = room.both[: rules.d]
     move_edges(model, a, b, m)
     room.gone[0], room.gone[1] = min(a, b), max(a, b)
     remove_rows(model, room.gone, 2)
@@ -121,11 +119,11 @@ def _ratio(model, rules, row, x, room):
 
 
 @jit
-def holders(model, rules, x, room, keep):
+def holders(model, rules, x, room):
     """Find the nodes whose ellipsoid holds `x` (1)-(3); return how many, written to ``room.inside``.
 
     A node whose largest eigenvalue would have to be exceeded is not measured (exact: its distance would be too large).
-    Nor is one beyond whose box `x` lies. With `keep` the holders are written; other nodes have ratio -1.
+    Nor is one beyond whose box `x` lies. Nodes that are not measured have ratio -1.
     """
     squares, near, radius, inside = room.squares, model.near, model.radius, 0
     nodes = model.nodes
@@ -134,7 +132,7 @@ def holders(model, rules, x, room, keep):
         room.ratio[row] = -1.0
         if squares[row] * near[row] < 1.0 and not outside_box(model, rules, row, x, radius[row]):
             _ratio(model, rules, row, x, room)
-            if keep and room.distance[row] < radius[row]:
+            if room.distance[row] < radius[row]:
                 room.inside[inside] = row
                 inside += 1
     return inside
@@ -191,19 +189,13 @@ def _remove(model, rules, gone, count, record, criterion, value, threshold, log)
 
 
 @jit
-def _denoise(model, rules, record, room, log):
+def _denoise(model, rules, record, log):
     """Delete the nodes of far fewer records than a node has on average (9)."""
-    counts, nodes = model.count, model.nodes
-    total, count = np.int64(0), 0
-    for row in range(nodes):
-        total += counts[row]
-    fewest = rules.k * (total / nodes)
-    for row in range(nodes):
-        if counts[row] < fewest:
-            room.gone[count] = row
-            count += 1
-    if count > 0:
-        _remove(model, rules, room.gone, count, record, reading.DENOISING, -1.0, fewest, log)
+    counts = model.count[: model.nodes]
+    fewest = rules.k * (counts.sum() / model.nodes)
+    gone = np.flatnonzero(counts < fewest)
+    if len(gone) > 0:
+        _remove(model, rules, gone, len(gone), record, reading.DENOISING, -1.0, fewest, log)
 
 
 @jit
@@ -249,7 +241,7 @@ def learn_batch(model, rules, X, labels, start, log, cluster, score, novel, node
     room = room_for(model, rules)
     for t in range(start, len(X)):
         x = X[t]
-        inside = holders(model, rules, x, room, True)
+        inside = holders(model, rules, x, room)
         pairs = inside * (inside - 1)
         if model.nodes == len(model.id) or model.free_slots == 0 or model.entries + pairs > len(model.edges):
             return t, pairs
@@ -282,7 +274,7 @@ def learn_batch(model, rules, X, labels, start, log, cluster, score, novel, node
             crowd = float(model.nodes)
             _remove(model, rules, room.gone, 1, t, reading.CROWDED, crowd, float(rules.max_nodes), log)
         if model.learned % rules.interval == 0:
-            _denoise(model, rules, t, room, log)
+            _denoise(model, rules, t, log)
             if rules.expire > 0:
                 _expire(model, rules, t, room, log)
     return len(X), 0
@@ -293,11 +285,11 @@ def predict_batch(model, rules, X, cluster, score, novel, label):
     """Answer for a batch: nearest clustered node within reach, and the majority label of the nearest that has one."""
     room = room_for(model, rules)
     nodes = model.nodes
-    majority = np.full(nodes, -1, dtype=np.int64)
+    majority = np.empty(nodes, dtype=np.int64)
     for row in range(nodes):
         majority[row] = majority_label(model.labels[row])
     for t in range(len(X)):
-        novel[t] = holders(model, rules, X[t], room, True) == 0
+        novel[t] = holders(model, rules, X[t], room) == 0
         where, ratio = nearest(model, rules, X[t], model.cluster, room)
         if where >= 0:
             cluster[t, 0] = model.cluster[where] if ratio <= _FAR else -1

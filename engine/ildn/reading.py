@@ -37,8 +37,7 @@ def shape_of(model, rules, cluster):
             apart = model.centre[i, row] - centre[i]
             own = model.covariance[slot, i, i] if slot >= 0 else rules.sigma
             spread[i] += share * (own + apart * apart)
-    for i in range(d):
-        spread[i] = np.sqrt(spread[i])
+    spread[:] = np.sqrt(spread)
     return shape
 
 
@@ -67,10 +66,7 @@ def _new_cluster(model):
 @jit
 def clusters_among(model, rows, count):
     """Return the ids of the clusters that the nodes ``rows[:count]`` belong to, ascending."""
-    found = np.empty(count, dtype=np.int64)
-    for at in range(count):
-        found[at] = model.cluster[rows[at]]
-    found = np.unique(found)
+    found = np.unique(model.cluster[rows[:count]])
     return found[found >= 0]
 
 
@@ -91,21 +87,17 @@ def join_clusters(model, rules, rows, count, record, ratio, log):
     part, reached = np.full(nodes, -1, dtype=np.int64), np.empty(nodes, dtype=np.int64)
     members = spread_from(model, rows[0], part, 0, reached)
     if len(met) == 0:
-        size = np.int64(0)
-        for at in range(members):
-            size += model.count[reached[at]]
+        size = model.count[reached[:members]].sum()
         if size < rules.min_cluster_records:
             return
         cluster = _new_cluster(model)
-        for at in range(members):
-            model.cluster[reached[at]] = cluster
+        model.cluster[reached[:members]] = cluster
         after = shapes_of(model, rules, np.array([cluster]))
         why = (SIZE, float(size), float(rules.min_cluster_records))
         model.events = emit(model.events, NO_PATH, record, (EMERGED, cluster, -1), why, after[:0], after, log)
         return
     if len(met) == 1:
-        for at in range(members):
-            model.cluster[reached[at]] = met[0]
+        model.cluster[reached[:members]] = met[0]
         return
     past = shapes_of(model, rules, met)
     nearest = np.full(len(met), np.inf)
@@ -114,8 +106,7 @@ def join_clusters(model, rules, rows, count, record, ratio, log):
         if cluster >= 0:
             c = np.searchsorted(met, cluster)
             nearest[c] = min(nearest[c], ratio[rows[at]])
-    for at in range(members):
-        model.cluster[reached[at]] = met[0]
+    model.cluster[reached[:members]] = met[0]
     after = shapes_of(model, rules, met[:1])
     for c in range(1, len(met)):
         value = np.sqrt(max(nearest[0], nearest[c]))
@@ -144,8 +135,7 @@ def _settle(model, rules, affected, part, heir):
         if c == len(affected) or affected[c] != cluster:
             continue
         members = spread_from(model, row, part, groups, reached)
-        for at in range(members):
-            size[groups] += model.count[reached[at]]
+        size[groups] = model.count[reached[:members]].sum()
         first[groups], origin[groups] = row, c
         if size[groups] >= rules.min_cluster_records and size[groups] > most[c]:
             most[c], best[c] = size[groups], groups

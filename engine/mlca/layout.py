@@ -124,13 +124,10 @@ def list_groups(nodes):
 @jit
 def sum_bandwidths(nodes):
     """Sum the bandwidths of all nodes, in the order of their slots."""
-    total, sigma = nodes.total, nodes.sigma
-    for i in range(len(total)):
-        total[i] = 0.0
-    for j in range(nodes.count):
-        own = sigma[j]
-        for i in range(len(total)):
-            total[i] += own[i]
+    total = nodes.total
+    total[:] = 0.0
+    for own in nodes.sigma[: nodes.count]:
+        total += own
 
 
 @jit
@@ -149,8 +146,7 @@ def remove(ordered, count, value):
     """Take a value from among `count` ascending ones."""
     ordered = borrow(ordered)
     at = np.searchsorted(ordered[:count], value)
-    for j in range(at, count - 1):
-        ordered[j] = ordered[j + 1]
+    ordered[at : count - 1] = ordered[at + 1 : count]
 
 
 @jit
@@ -162,14 +158,9 @@ def put_node(nodes, rules, slot, x, bandwidths):
         if replaced:
             remove(nodes.sorted, k, nodes.sigma[slot, 0])
         insert(nodes.sorted, k - 1 if replaced else k, bandwidths[0])
-    for i in range(nodes.sigma.shape[1]):
-        nodes.sigma[slot, i] = bandwidths[i]
-    for i in range(rules.d):
-        nodes.weights[i, slot] = x[i]
-    nodes.id[slot] = nodes.next_id
-    nodes.size[slot] = 1
-    for label in range(nodes.labels.shape[1]):
-        nodes.labels[slot, label] = 0
+    nodes.sigma[slot] = bandwidths[: nodes.sigma.shape[1]]
+    nodes.weights[:, slot] = x
+    nodes.id[slot], nodes.size[slot], nodes.labels[slot] = nodes.next_id, 1, 0
     nodes.next_id += 1
     if replaced:
         sum_bandwidths(nodes)
@@ -185,10 +176,9 @@ def feature_means(window):
     """Return the mean of each feature over the records of a window, and whether it varies."""
     m, d = window.shape
     means, varies = np.zeros(d), np.zeros(d, dtype=np.bool_)
-    for r in range(m):
-        for i in range(d):
-            means[i] += window[r, i]
-            varies[i] |= window[r, i] != window[0, i]
+    for row in window:
+        means += row
+        varies |= row != window[0]
     return means / m, varies
 
 

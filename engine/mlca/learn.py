@@ -173,7 +173,7 @@ def find_nearest_again(nodes, rules, x, count, scale):
 
 
 @jit
-def count_memberships(nodes, rules, count):
+def count_memberships(nodes, count):
     """Write to `memberships` how many of the nearest nodes each label stands for, rescaled to 0 to `count` (20)(21)."""
     known, most = nodes.known, 0
     memberships = nodes.memberships
@@ -191,7 +191,7 @@ def count_memberships(nodes, rules, count):
 @jit
 def learn_memberships(nodes, rules, count, own):
     """Count under which memberships the record with labels `own`, in ascending order, was seen (22)."""
-    count_memberships(nodes, rules, count)
+    count_memberships(nodes, count)
     at = 0
     for label in range(nodes.known):
         has = at < len(own) and own[at] == label
@@ -216,7 +216,7 @@ def _likelihood(row, column, count, smoothing):
 @jit
 def answer_labels(nodes, rules, count, out):
     """Write the probability of every known label to `out`, from the nearest `count` nodes (24)-(26)."""
-    count_memberships(nodes, rules, count)
+    count_memberships(nodes, count)
     s, n = rules.smoothing, nodes.learned
     for label in range(nodes.known):
         column = nodes.memberships[label]
@@ -236,8 +236,7 @@ def emit_node(nodes, rules, record, kind, slot, criterion, value, log):
     """Append an event to the log: the node of a slot, a cluster that spreads over nothing, has come or goes."""
     shape = np.zeros((1, SHAPE_HEAD + 2 * rules.d))
     shape[0, 0], shape[0, 1], shape[0, 2] = nodes.id[slot], nodes.size[slot], 1.0
-    for i in range(rules.d):
-        shape[0, SHAPE_HEAD + i] = nodes.weights[i, slot]
+    shape[0, SHAPE_HEAD : SHAPE_HEAD + rules.d] = nodes.weights[:, slot]
     gone = 1 if kind == VANISHED else 0
     what, why = (kind, nodes.id[slot], -1), (criterion, value, rules.vigilance)
     nodes.events = emit(nodes.events, NO_PATH, record, what, why, shape[:gone], shape[gone:], log)
@@ -253,13 +252,10 @@ def add_node(nodes, rules, factors, x, m, record, criterion, value, log):
     if rules.pooled:
         work[0] = median_bandwidth(window, m, d, factors, x, work)
     elif m == 1:
-        sigma = factors[0] * spread_of_one(x, d)
-        for i in range(d):
-            work[i] = sigma
+        work[:d] = factors[0] * spread_of_one(x, d)
     else:
         window_squares(window, m, d, work)
-        for i in range(d):
-            work[i] = factors[0] * np.sqrt(work[d + i] / (m - 1)) * factors[m]
+        work[:d] = factors[0] * np.sqrt(work[d:] / (m - 1)) * factors[m]
     put_node(nodes, rules, slot, x, work)
     emit_node(nodes, rules, record, EMERGED, slot, criterion, value, log)
     return slot
@@ -281,8 +277,7 @@ def put_first(nodes, rules, slot, count):
             near[kept] = near[at]
             kept += 1
     kept = min(kept, rules.neighbours - 1)
-    for at in range(kept, 0, -1):
-        near[at] = near[at - 1]
+    near[1 : kept + 1] = near[:kept]
     near[0] = slot
     return kept + 1
 
@@ -368,7 +363,6 @@ def learn_batch(nodes, rules, factors, line_factors, X, marks, start, held, log,
     """
     teaches, starts, owned = marks
     cluster, score, novel, path, probabilities = answers
-    d = rules.d
     for t in range(start, len(X)):
         x = X[t]
         if teaches[t] and nodes.count == len(nodes.id) and nodes.count < rules.max_nodes:
@@ -380,8 +374,7 @@ def learn_batch(nodes, rules, factors, line_factors, X, marks, start, held, log,
             continue
         m = rules.interval
         if not held:
-            for i in range(d):
-                nodes.window[nodes.learned % rules.interval, i] = x[i]
+            nodes.window[nodes.learned % rules.interval] = x
             m = min(nodes.learned + 1, rules.interval)
         own = owned[starts[t] : starts[t + 1]]
         slot, new = learn_record(nodes, rules, factors, x, own, m, neighbours, t, log)

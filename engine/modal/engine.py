@@ -133,13 +133,7 @@ class Modal(SingleModelEngine):
         return self._begun and self._model.crowded > 0
 
     def rescale(self, factor: FloatArray, shift: FloatArray) -> None:
-        """Go on with records in other units: the landmarks lie where they lay, and what they have counted goes on.
-
-        Parameters
-        ----------
-        factor, shift : ndarray of shape (d,)
-            Of each feature; factors above 0.
-        """
+        """Go on with records in other units: the landmarks lie where they lay, and what they have counted goes on."""
         self._move(lambda at: at * factor + shift)
 
     def move(self, before: FloatArray, after: FloatArray) -> None:  # noqa: D102

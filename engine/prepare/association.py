@@ -52,14 +52,9 @@ def _parts(column: FloatArray) -> FloatArray:
 
 
 def go_together(columns: Sequence[FloatArray], among: Sequence[int]) -> set[int]:
-    """Return which of some columns with few values go together with any other column.
+    """Return which of the columns at the places `among`, with few values and none missing, go together with any other.
 
-    Parameters
-    ----------
-    columns : sequence of ndarray of shape (n,)
-        The values of each feature, without missing ones.
-    among : sequence of int
-        The places of those that are looked at. Each splits the records into groups, one for each of its values.
+    Each of them splits the records into groups, one for each of its values.
     """
     left = {}
     for c in among:

@@ -21,6 +21,7 @@ from resonance.engine.prepare.transform import (
     scores,
     squared_lengths,
 )
+from resonance.kernels.table import require
 
 MAX_AXES: Final = 64
 
@@ -64,15 +65,11 @@ class PrincipalAxes:
 
     def __init__(self, centre: FloatArray, axes: FloatArray, rest: FloatArray, width: float, length: float) -> None:
         d = len(centre)
-        if centre.shape != (d,) or rest.shape != (d,) or axes.shape != (len(axes), d) or not len(axes):
-            raise ValueError(f"axes of shape {axes.shape}, a centre of {centre.shape} and a rest of {rest.shape}")
-        usable = (
-            (np.abs(centre) <= MAGNITUDE).all()
-            and (np.abs(axes) <= 1.0 + 1e-6).all()
-            and ((rest >= 0.0) & (rest < np.inf)).all()
-        )
-        if not usable or not 0.0 < width < np.inf or not 0.0 <= length < np.inf:
-            raise ValueError(f"principal axes of width {width} and length {length} that no warm-up has")
+        what = f"axes of shape {axes.shape}, a centre of {centre.shape} and a rest of {rest.shape}"
+        require(centre.shape == rest.shape == (d,) and axes.shape == (len(axes), d) and len(axes), what)
+        what = f"principal axes of width {width} and length {length} that no warm-up has"
+        require((np.abs(centre) <= MAGNITUDE).all() and (np.abs(axes) <= 1.0 + 1e-6).all(), what)
+        require(((rest >= 0.0) & (rest < np.inf)).all() and 0.0 < width < np.inf and 0.0 <= length < np.inf, what)
         self.centre = centre
         self.axes = axes
         self.rest = rest
@@ -148,8 +145,8 @@ class PrincipalAxes:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], most: int, columns: int) -> Self:
         """Continue from `arrays`; ValueError or KeyError where they are not those of so many axes and columns."""
         axes, (width, length) = arrays["axes"], arrays["axes_scale"].tolist()
-        if axes.ndim != 2 or not 1 <= len(axes) <= most or axes.shape[1] != columns:
-            raise ValueError(f"axes of shape {axes.shape} for {columns} columns")
+        usable = axes.ndim == 2 and 1 <= len(axes) <= most and axes.shape[1] == columns
+        require(usable, f"axes of shape {axes.shape} for {columns} columns")
         return cls(arrays["axes_centre"], axes, arrays["axes_rest"], width, length)
 
 

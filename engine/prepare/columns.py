@@ -46,18 +46,7 @@ class ColumnTable(Table):
 
 
 class Columns:
-    """What is done with each feature before any projection; nothing is known of the records until `learn`.
-
-    Parameters
-    ----------
-    parameters : PreparationParameters
-        What the user has set.
-
-    Attributes
-    ----------
-    table : ColumnTable
-        What is done with each feature.
-    """
+    """What is done with each feature before any projection: what the user has set, then what is learned of records."""
 
     def __init__(self, parameters: PreparationParameters) -> None:
         self._parameters = parameters
@@ -180,13 +169,7 @@ class Columns:
         return {name: getattr(self.table, name) for name in self._kept()}
 
     def read(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Continue with what a state holds.
-
-        Raises
-        ------
-        KeyError, ValueError
-            It is none of these features.
-        """
+        """Continue with what a state holds; KeyError or ValueError where it is none of these features."""
         d = len(self._parameters.features)
         # The second revision knew no steps.
         given = {"step": np.zeros(d), **arrays}

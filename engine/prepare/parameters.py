@@ -1,12 +1,12 @@
 """The parameters of a preparation: every one of them, checked once and together with the others."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, get_args
 
 from resonance.engine.errors import ParameterError
+from resonance.engine.parameters import listed
 from resonance.engine.prepare.axes import MAX_AXES
 from resonance.engine.prepare.scaling import bound
 from resonance.kernels.arithmetic import log1p
@@ -74,7 +74,7 @@ class PreparationParameters:
         for setting, names in (("log1p", self.log1p), ("categories", self.categories), ("ranges", self.ranges)):
             for name in names:
                 if name not in self.features:
-                    raise ParameterError(setting, name, f"one of the features{_hint(name, self.features)}")
+                    raise ParameterError(setting, name, f"one of the features {listed(self.features, name)}")
         for name in (*self.log1p, *self.ranges):
             if name in self.categories:
                 raise ParameterError("categories", name, "a feature without log1p and without a range")
@@ -153,8 +153,3 @@ class PreparationParameters:
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _hint(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f" {', '.join(known)}" + (f" (did you mean {near[0]}?)" if near else "")

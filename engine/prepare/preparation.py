@@ -15,7 +15,7 @@ from resonance.engine.prepare.rescaling import LOOK, RangeWatch, Rescaling, Sett
 from resonance.engine.prepare.scaling import Described, sinh_and_slope, spread_steps
 from resonance.engine.prepare.transform import problem, transform_and_project
 from resonance.engine.state import pack, unpack
-from resonance.kernels.table import MAX_RECORDS
+from resonance.kernels.table import MAX_RECORDS, require
 
 REVISION: Final = 6
 """Raised with every change that alters prepared bits, or the members of a state."""
@@ -25,6 +25,7 @@ FIRST_RECORDS: Final = 25
 
 _KIND = "prepare"
 _NAMES = tuple(each.name for each in fields(PreparationParameters))
+_COUNTED = ("ready", "outside", "compared")
 _ADDED = ("robust", "rescale")
 """Parameters that a state leaves out where they are false: it is that of releases that did not have them."""
 
@@ -95,30 +96,27 @@ class Preparation:
     """
 
     def __init__(self, features: Sequence[str], **given: Any) -> None:
-        self._parameters = PreparationParameters(features, **given)
-        self._columns = Columns(self._parameters)
-        self._held: list[FloatArray] = []
-        self._ready = not self._parameters.needs_warmup
-        self._axes: PrincipalAxes | None = None
-        if self._parameters.axes:
-            self._axes = PrincipalAxes.unknown(self._parameters.axes, len(self.columns))
-        self._number = 0
-        self._outside = 0
-        self._compared = 0
-        self._watch: RangeWatch | None = None
-
-    @property
-    def features(self) -> tuple[str, ...]:
+        self._parameters = parameters = PreparationParameters(features, **given)
+        self.features = tuple(parameters.features)
         """Names of the features of a raw record."""
-        return tuple(self._parameters.features)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
+        self.columns = parameters.columns
         """Names of the columns that centres and spreads are described in: a feature's own, or ``feature=value``.
 
         Without a projection they are also those of a prepared record.
         """
-        return self._parameters.columns
+        self.clip = parameters.clip
+        """Prepared values lie in [0, 1]."""
+        self.warmup_records = parameters.held
+        """Records that a warm-up has."""
+        self.ready = not parameters.needs_warmup
+        """Nothing more has to be held: `apply` can be used."""
+        self.compared = self.outside = 0
+        """Values that were compared with their frozen range so far, and how many of them were outside."""
+        self._columns = Columns(parameters)
+        self._held: list[FloatArray] = []
+        self._axes = PrincipalAxes.unknown(parameters.axes, len(self.columns)) if parameters.axes else None
+        self._number = 0
+        self._watch: RangeWatch | None = None
 
     @property
     def dimension(self) -> int:
@@ -131,24 +129,9 @@ class Preparation:
         return self._axes is not None
 
     @property
-    def clip(self) -> bool:
-        """Prepared values lie in [0, 1]."""
-        return self._parameters.clip
-
-    @property
-    def warmup_records(self) -> int:
-        """Records that a warm-up has."""
-        return self._parameters.held
-
-    @property
-    def ready(self) -> bool:
-        """Nothing more has to be held: `apply` can be used."""
-        return self._ready
-
-    @property
     def wanted(self) -> int:
         """Records that `hold` still takes before it is time to `freeze`."""
-        if self._ready:
+        if self.ready:
             return 0
         held = self.held
         is_first = self._rescales and (held < FIRST_RECORDS or (held == FIRST_RECORDS and self._differ()))
@@ -161,7 +144,7 @@ class Preparation:
     @property
     def settling(self) -> bool:
         """The scale is a first one, and the records of the warm-up are still held."""
-        return self._ready and bool(self._held)
+        return self.ready and bool(self._held)
 
     @property
     def held(self) -> int:
@@ -172,16 +155,6 @@ class Preparation:
     def known_features(self) -> list[str]:
         """Names of the features, as a list."""
         return list(self.features)
-
-    @property
-    def outside(self) -> int:
-        """Values outside the frozen range so far."""
-        return self._outside
-
-    @property
-    def compared(self) -> int:
-        """Values compared with the frozen range so far; `outside` is a part of them."""
-        return self._compared
 
     def hold(self, X: ArrayLike) -> None:
         """Keep raw records of the warm-up.
@@ -204,12 +177,12 @@ class Preparation:
 
     def freeze(self) -> FloatArray:
         """Learn everything from the held records and return these, prepared, in order; shape (held, dimension)."""
-        if self._ready:
+        if self.ready:
             raise RuntimeError("the scale is frozen already")
         raw = np.concatenate([np.empty((0, len(self.features))), *self._held])
         is_first = self._rescales and len(raw) < self.warmup_records
         spread = self._learn(raw, is_first)
-        self._ready = True
+        self.ready = True
         self._fit_ranges()
         prepared, _ = self._prepared(spread)
         self._number = len(raw)
@@ -239,7 +212,7 @@ class Preparation:
         """End the warm-up: the scale stays, but for features that leave their ranges."""
         if self._rescales:
             features, table = self._columns.rescalable, self._columns.table
-            self._watch = RangeWatch(features, table.first[features], table.low, table.width)
+            self._watch = RangeWatch(features, table.first[features], table.low[features], table.width[features])
         self._held = []
 
     def _common_length(self, raw: FloatArray) -> float:
@@ -275,9 +248,7 @@ class Preparation:
         RecordError
             Naming the first record that cannot be prepared; `check` names them all.
         """
-        if not self._ready:
-            raise RuntimeError(f"{self.wanted} more records are wanted before the scale is frozen")
-        rows = self._rows(X)
+        rows = self._scalable(X)
         if self.room is not None and len(rows) > self.room:
             raise ValueError(f"{len(rows)} records to prepare, {self.room} until the scale is looked at")
         prepared, outside = self._prepared(self._columns.spread(rows, self._number))
@@ -286,8 +257,8 @@ class Preparation:
         self._number += len(rows)
         if self._watch is not None:
             self._watch.see(prepared, self._columns.table.low, self._columns.table.width)
-        self._outside += outside
-        self._compared += len(rows) * int(np.count_nonzero(self._columns.table.ranged))
+        self.outside += outside
+        self.compared += len(rows) * int(np.count_nonzero(self._columns.table.ranged))
         return prepared
 
     def transform(self, X: ArrayLike) -> FloatArray:
@@ -295,9 +266,7 @@ class Preparation:
 
         Nothing changes, and there may be any number of them.
         """
-        if not self._ready:
-            raise RuntimeError(f"{self.wanted} more records are wanted before the scale is frozen")
-        return self._prepared(self._rows(X))[0]
+        return self._prepared(self._scalable(X))[0]
 
     def transform_next(self, X: ArrayLike) -> FloatArray:
         """Prepare records that are not learned, each as `apply` would the next one; nothing changes."""
@@ -395,9 +364,7 @@ class Preparation:
         header = {
             **{name: value for name in _NAMES if (value := getattr(self._parameters, name)) or name not in _ADDED},
             "warmup_records": self.warmup_records,
-            "ready": self._ready,
-            "outside": self._outside,
-            "compared": self._compared,
+            **{name: getattr(self, name) for name in _COUNTED},
         }
         held = np.concatenate([np.empty((0, len(self.features))), *self._held])
         arrays = {**self._columns.arrays(), "held": held}
@@ -413,7 +380,7 @@ class Preparation:
     def frozen_state(self) -> bytes:
         """Return `state` without what was counted: a function of the settings and the warm-up alone."""
         copy = Preparation.from_state(self.state())
-        copy._outside = copy._compared = copy._number = 0
+        copy.outside = copy.compared = copy._number = 0
         return copy.state()
 
     @classmethod
@@ -427,19 +394,18 @@ class Preparation:
         """
         header, arrays = unpack(data, _KIND, REVISION)
         try:
-            ready, outside, compared = (header.pop(name) for name in ("ready", "outside", "compared"))
+            ready, outside, compared = (header.pop(name) for name in _COUNTED)
             seen, number = header.pop("seen", None), header.pop("number", 0)
             # The first revision knew no projection.
             preparation = cls(**header)
             preparation._columns.read(arrays)
-            if type(number) is not int or not 0 <= number <= MAX_RECORDS:
-                raise ValueError(f"{number!r} records prepared")
+            require(type(number) is int and 0 <= number <= MAX_RECORDS, f"{number!r} records prepared")
             preparation._number = number
             preparation._held = [arrays["held"].reshape(-1, len(preparation.features))] if len(arrays["held"]) else []
-            preparation._ready, preparation._outside, preparation._compared = bool(ready), int(outside), int(compared)
+            preparation.ready, preparation.outside, preparation.compared = bool(ready), int(outside), int(compared)
             most = preparation.warmup_records if preparation._rescales or not ready else 0
-            if preparation.held > most or (preparation.held < FIRST_RECORDS and preparation.settling):
-                raise ValueError(f"{len(arrays['held'])} records held")
+            enough = preparation.held >= FIRST_RECORDS or not preparation.settling
+            require(preparation.held <= most and enough, f"{len(arrays['held'])} records held")
             if preparation._axes is not None and ready:
                 most = len(preparation._axes)
                 preparation._axes = PrincipalAxes.from_arrays(arrays, most, len(preparation.columns))
@@ -477,10 +443,15 @@ class Preparation:
             raise RecordError(0, f"raw records have shape (n, {len(self.features)}), these {rows.shape}")
         return rows
 
+    def _scalable(self, X: ArrayLike) -> FloatArray:
+        if not self.ready:
+            raise RuntimeError(f"{self.wanted} more records are wanted before the scale is frozen")
+        return self._rows(X)
+
     def _run(self, rows: FloatArray) -> tuple[FloatArray, IntArray, int, int]:
         """Return prepared rows and the rest as of `Columns.transform`; the rows of a warm-up are not projected yet."""
         axes = self._axes
-        if axes is None or not self._ready:
+        if axes is None or not self.ready:
             return self._columns.transform(rows, self.clip)
         prepared = np.empty((len(rows), len(axes)))
         faults = np.empty((len(rows), 2), np.int64)

@@ -14,6 +14,7 @@ from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.prepare.columns import Columns
 from resonance.engine.prepare.scaling import is_steady, range_of
 from resonance.kernels.arithmetic import jit
+from resonance.kernels.table import require
 
 LOOK: Final = 500
 """Records between two looks at how many were far outside: until a new range all other features say nothing."""
@@ -72,8 +73,8 @@ class RangeWatch:
     ----------
     features, columns : ndarray of int64, shape (watched,)
         The features, and where in a prepared record each has its column.
-    low, width : ndarray of shape (features,)
-        What becomes 0 of each feature, and how wide [0, 1] is: their ranges of the warm-up, to which they can return.
+    low, width : ndarray of shape (watched,)
+        What becomes 0 of each, and how wide [0, 1] is: their ranges of the warm-up, to which they can return.
 
     Attributes
     ----------
@@ -83,7 +84,7 @@ class RangeWatch:
 
     def __init__(self, features: IntArray, columns: IntArray, low: FloatArray, width: FloatArray) -> None:
         self._features, self._columns = features, columns
-        self._home_low, self._home_width = low[features], width[features]
+        self._home_low, self._home_width = low, width
         self._begin()
 
     def _begin(self) -> None:
@@ -93,30 +94,14 @@ class RangeWatch:
         self._recent = np.zeros((RECENT, len(self._features)))
 
     def see(self, prepared: FloatArray, low: FloatArray, width: FloatArray) -> None:
-        """Count prepared records, at most as many as there may be until the next look.
-
-        Parameters
-        ----------
-        prepared : ndarray of shape (n, columns)
-            The records.
-        low, width : ndarray of shape (features,)
-            The present ranges.
-        """
+        """Count prepared records of these ranges, at most as many as there may be until the next look."""
         home = self._home_low, self._home_width
         counted = self._far, self._back, self._recent
         _count(prepared, self._features, self._columns, low, width, *home, self.seen, *counted)
         self.seen += len(prepared)
 
     def look(self, low: FloatArray, width: FloatArray, narrowest: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the ranges of the features from now on; they are those given where nothing has changed for long.
-
-        Parameters
-        ----------
-        low, width : ndarray of shape (features,)
-            The present ranges.
-        narrowest : ndarray of shape (features,)
-            What the width of a new range has to be above.
-        """
+        """Return the ranges of all features from now on: the present ones, or new ones wider than `narrowest`."""
         new_low, new_width = low.copy(), width.copy()
         for k, c in enumerate(self._features.tolist()):
             moved = (low[c], width[c]) != (self._home_low[k], self._home_width[k])
@@ -138,36 +123,21 @@ class RangeWatch:
 
     @classmethod
     def from_state(cls, seen: Any, arrays: Mapping[str, NDArray[Any]], features: IntArray, columns: IntArray) -> Self:
-        """Continue from a state of these features.
-
-        Raises
-        ------
-        KeyError, ValueError
-            It is none.
-        """
+        """Continue from a state of these features; KeyError or ValueError where it is none."""
         far, back, recent, low, width = (arrays[name] for name in ("far", "back", "recent", "home_low", "home_width"))
-        if type(seen) is not int or not 0 <= seen <= LOOK_BEFORE:
-            raise ValueError(f"{seen!r} records since the last look")
+        require(type(seen) is int and 0 <= seen <= LOOK_BEFORE, f"{seen!r} records since the last look")
         for counts in (far, back):
-            if (
-                counts.shape != features.shape
-                or counts.dtype != np.int64
-                or not ((counts >= 0) & (counts <= seen)).all()
-            ):
-                raise ValueError("counts of records outside")
+            require(counts.shape == features.shape and counts.dtype == np.int64, "counts of records outside")
+            require(((counts >= 0) & (counts <= seen)).all(), "counts of records outside")
+        require(low.shape == width.shape == features.shape, "ranges of the warm-up")
         usable = (np.abs(low) <= MAGNITUDE) & (width > 0.0) & (width <= MAGNITUDE)
-        if low.shape != features.shape or width.shape != features.shape or not usable.all():
-            raise ValueError("ranges of the warm-up")
+        require(usable.all(), "ranges of the warm-up")
         kept, kept_before = (max(seen - (look - RECENT), 0) for look in (LOOK, LOOK_BEFORE))
         is_older = kept != kept_before == len(recent)
         if is_older:  # What was counted is of more records than there are between two looks.
             seen, kept, far, back, recent = 0, 0, np.zeros_like(far), np.zeros_like(back), recent[:0]
-        if recent.shape != (kept, len(features)) or not (np.abs(recent) <= MAGNITUDE).all():
-            raise ValueError("last records")
-        watch = cls.__new__(cls)
-        watch._features, watch._columns = features, columns
-        watch._home_low, watch._home_width = low, width
-        watch._begin()
+        require(recent.shape == (kept, len(features)) and (np.abs(recent) <= MAGNITUDE).all(), "last records")
+        watch = cls(features, columns, low, width)
         watch.seen, watch._far, watch._back = seen, far, back
         watch._recent[:kept] = recent
         return watch

@@ -171,13 +171,7 @@ _SALT: Final = 1 << 62
 
 
 def step_of(values: FloatArray) -> float:
-    """Return the step of a feature whose values repeat and stand on an even grid, 0 for any other.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Those that the records of the warm-up have, in the input's units.
-    """
+    """Return the step of a feature whose values in the warm-up repeat and stand on an even grid, 0 for any other."""
     ordered = np.sort(values + 0.0)
     different = np.unique(ordered)
     if len(different) < _MIN_VALUES:

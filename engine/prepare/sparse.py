@@ -11,8 +11,10 @@ from resonance.engine.base import BoolArray, Cluster, Engine, FloatArray, IntArr
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.prepare.scaling import Described
 from resonance.engine.prepare.sparse_scale import REVISION, SparseScale
+from resonance.engine.prepare.transform import value_problem
 from resonance.engine.sparse import SparseBatch, SparseEngine
 from resonance.engine.state import pack, unpack
+from resonance.kernels.table import require
 
 KIND: Final = "sparse_prepare"
 
@@ -110,6 +112,8 @@ class SparsePreparation:
     ready: Final = True
     wanted: Final = 0
     held: Final = 0
+    settling: Final = False
+    """There is one scale from the first record on."""
     room: Final = None
     """None: the scale is never frozen anew."""
     dimension: Final = 0
@@ -121,6 +125,8 @@ class SparsePreparation:
     def __init__(self, scale: SparseScale, most: int) -> None:
         self.compared = self.outside = 0
         """Entries that were compared with their range, and how many of them were outside."""
+        self.clip = scale.clip
+        """Whether values outside [0, 1] become 0 or 1."""
         self.most = most
         """Features that are allowed: the engine's ``max_features``."""
         self._scale = scale
@@ -132,11 +138,6 @@ class SparsePreparation:
     def known_features(self) -> list[str]:
         """Names in the order of their indices; empty where records are by index."""
         return list(self._names)
-
-    @property
-    def clip(self) -> bool:
-        """Whether values outside [0, 1] become 0 or 1."""
-        return self._scale.clip
 
     @property
     def most_known(self) -> int:
@@ -153,11 +154,6 @@ class SparsePreparation:
         """Return the centre and the spread of a cluster in the units of the input."""
         names = [] if cluster.features is None else self.names_of(cluster.features)
         return Described(names, *self._scale.to_input_units(names, cluster.centre, cluster.spread))
-
-    @property
-    def settling(self) -> bool:
-        """There is one scale from the first record on."""
-        return False
 
     def hold(self, rows: SparseRows) -> None:
         """Refuse records of a warm-up: there is none."""
@@ -276,7 +272,7 @@ class SparsePreparation:
                 new.setdefault(at, []).append(name)
             if fault := int(looked.faults[entry]):
                 width = float(looked.width[place])
-                text = self._scale.problem(name, float(rows.data[entry]), width, fault)
+                text = value_problem(name, float(rows.data[entry]), width, fault)
                 problems[at] = Problem("out_of_range", text)
 
     def _look(self, rows: SparseRows, *, by_index: bool) -> _Looked:
@@ -323,17 +319,14 @@ class SparsePreparation:
             made._by_index = header["by_index"]
             made.compared, made.outside = int(header["compared"]), int(header["outside"])
             made._names = names = json.loads(arrays["names"].tobytes())
-            if not isinstance(names, list) or not all(type(name) is str for name in names):
-                raise ValueError("no list of names")
+            require(isinstance(names, list) and all(type(name) is str for name in names), "no list of names")
             made._index = {name: index for index, name in enumerate(names)}
-            if len(made._index) != len(names):
-                raise ValueError("a name that comes twice")
-            if not (made._by_index is None or isinstance(made._by_index, bool)):
-                raise ValueError(f"by_index = {made._by_index!r}")
-            if len(made._names) > (made.most if made._by_index is False else 0):
-                raise ValueError(f"{len(made._names):,} names, by_index = {made._by_index}, most = {made.most:,}")
-            if not 0 <= made.outside <= made.compared:
-                raise ValueError(f"{made.outside:,} of {made.compared:,} outside")
+            require(len(made._index) == len(names), "a name that comes twice")
+            form = made._by_index
+            require(form is None or isinstance(form, bool), f"by_index = {form!r}")
+            what = f"{len(names):,} names, by_index = {form}, most = {made.most:,}"
+            require(len(names) <= (made.most if form is False else 0), what)
+            require(0 <= made.outside <= made.compared, f"{made.outside:,} of {made.compared:,} outside")
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, ParameterError) as error:
             raise StateError(f"the state of {KIND} cannot be read: {error!r}") from error
         return made

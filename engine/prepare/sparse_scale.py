@@ -6,7 +6,8 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from resonance.engine.base import MAGNITUDE, BoolArray, FloatArray, IntArray
 from resonance.engine.errors import ParameterError
-from resonance.engine.prepare.scaling import bound, inverse_log1p
+from resonance.engine.prepare.scaling import LARGEST, bound, inverse_log1p
+from resonance.engine.prepare.transform import NO_LOGARITHM, TOO_FAR, TOO_LARGE
 from resonance.kernels.arithmetic import jit, log1p
 
 REVISION: Final = 1
@@ -16,9 +17,6 @@ EVERY: Final = "*"
 """Stands in parameters for all features that they do not name."""
 
 Scale = Literal["none", "given"]
-
-_LARGEST = float(np.finfo(np.float64).max)
-_NO_LOGARITHM, _TOO_LARGE, _TOO_FAR = range(1, 4)
 
 
 @jit
@@ -31,17 +29,17 @@ def _transform(data, place, logs, width, ranged, clip, out, faults):
         out[p] = 0.0
         if logs[place[p]]:
             if v <= -1.0:
-                faults[p] = _NO_LOGARITHM
+                faults[p] = NO_LOGARITHM
                 faulty += 1
                 continue
             v = log1p(v)
         if not abs(v) <= MAGNITUDE:
-            faults[p] = _TOO_LARGE
+            faults[p] = TOO_LARGE
             faulty += 1
             continue
         v = v / width[place[p]]
         if not abs(v) <= MAGNITUDE:
-            faults[p] = _TOO_FAR
+            faults[p] = TOO_FAR
             faulty += 1
             continue
         if ranged and (v < 0.0 or v > 1.0):
@@ -134,39 +132,13 @@ class SparseScale:
     def run(
         self, data: FloatArray, place: IntArray, logs: BoolArray, width: FloatArray
     ) -> tuple[FloatArray, IntArray, int, int]:
-        """Prepare entries.
+        """Return prepared entries and their faults, 0 for none; how many are outside [0, 1], and how many are faulty.
 
-        Parameters
-        ----------
-        data : ndarray of shape (entries,)
-            Values.
-        place : ndarray of int64, shape (entries,)
-            Where in `logs` and `width`, which are those of `factors`, the feature of each stands.
-        logs, width : ndarray
-            As `factors` returns them.
-
-        Returns
-        -------
-        prepared : ndarray of shape (entries,)
-            New.
-        faults : ndarray of int64, shape (entries,)
-            0, or what `problem` can put in words.
-        outside, faulty : int
-            Entries outside [0, 1], and those that cannot be prepared.
+        `place` says where in `logs` and `width`, which `factors` has returned, the feature of each entry stands.
         """
         prepared, faults = np.empty(len(data)), np.empty(len(data), np.int64)
         outside, faulty = _transform(data, place, logs, width, self.ranged, self.clip, prepared, faults)
         return prepared, faults, outside, faulty
-
-    @staticmethod
-    def problem(name: str, value: float, width: float, fault: int) -> str:
-        """Say what is wrong with an entry."""
-        what = {
-            _NO_LOGARITHM: "log1p needs a value above -1",
-            _TOO_LARGE: f"beyond {MAGNITUDE:g}",
-            _TOO_FAR: f"beyond {MAGNITUDE:g} once scaled with width {width!r}",
-        }
-        return f"{name} is {value!r}: {what[fault]}"
 
     def to_input_units(
         self, names: Sequence[str], centre: FloatArray, spread: FloatArray
@@ -176,7 +148,7 @@ class SparseScale:
         middle, wide = centre * width, spread * width
         for j in np.flatnonzero(logs):
             middle[j], slope = inverse_log1p(float(middle[j]))
-            wide[j] = min(float(wide[j]) * slope, _LARGEST)
+            wide[j] = min(float(wide[j]) * slope, LARGEST)
         return middle, wide
 
     def settings(self) -> dict[str, Any]:

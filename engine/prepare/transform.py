@@ -5,15 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
-from resonance.engine.prepare.scaling import asinh
+from resonance.engine.prepare.scaling import LARGEST, asinh
 from resonance.kernels.arithmetic import fma, inline, jit, log1p
 
 LANES = 8
 """Axes are padded to a multiple of it: the inner loop then has no rest."""
 
 MISSING, NOT_FINITE, NO_LOGARITHM, TOO_LARGE, TOO_FAR, AXIS_TOO_FAR = range(1, 7)
-
-_LARGEST = float(np.finfo(np.float64).max)
 
 
 @inline
@@ -32,7 +30,7 @@ def _row(columns, X, i, clip, out, o):
             for k in range(columns.values[c]):
                 out[o, j + k] = (1.0 + (v - code)) / columns.width[c] if code == k else 0.0
             continue
-        if not abs(v) <= _LARGEST:
+        if not abs(v) <= LARGEST:
             return c, NOT_FINITE, 0
         if columns.logs[c]:
             if v <= -1.0:
@@ -111,14 +109,9 @@ def _project_row(z, centre, lanes, sums):
 
 @jit
 def transform(X, columns, clip, out, faults):
-    """Write prepared rows to `out` and what is wrong with a row to `faults`.
+    """Write prepared rows to `out`; return how many values are outside their range, and how many rows are faulty.
 
-    ``faults[i]`` is (feature, code), code 0 for a usable row; the rest of a faulty row of `out` is not written.
-
-    Returns
-    -------
-    int, int
-        Values outside their range, and faulty rows.
+    ``faults[i]`` gets (feature, code), code 0 for a usable row; the rest of a faulty row of `out` is not written.
     """
     outside, faulty = 0, 0
     for i in range(X.shape[0]):
@@ -162,8 +155,7 @@ def scores(rows, centre, lanes, out):
     sums = np.empty(lanes.shape[1])
     for i in range(rows.shape[0]):
         _project_row(rows[i].copy(), centre, lanes, sums)
-        for k in range(out.shape[1]):
-            out[i, k] = sums[k]
+        out[i] = sums[: out.shape[1]]
 
 
 @jit
@@ -186,9 +178,8 @@ def squared_lengths(rows, centre):
 def column_means(rows):
     """Return the mean of each column: one sum from the first row to the last."""
     means = np.zeros(rows.shape[1])
-    for i in range(rows.shape[0]):
-        for c in range(rows.shape[1]):
-            means[c] += rows[i, c]
+    for row in rows:
+        means += row
     return means / rows.shape[0]
 
 
@@ -199,10 +190,15 @@ def problem(row: FloatArray, fault: IntArray, features: Sequence[str], width: Fl
         return f"beyond {MAGNITUDE:g} along principal axis {c + 1}"
     if code == MISSING:
         return f"{features[c]} is missing"
+    return value_problem(features[c], float(row[c]), float(width[c]), code)
+
+
+def value_problem(name: str, value: float, width: float, code: int) -> str:
+    """Say what is wrong with a number by its fault."""
     what = {
         NOT_FINITE: "not a finite number",
         NO_LOGARITHM: "log1p needs a value above -1",
         TOO_LARGE: f"beyond {MAGNITUDE:g}",
-        TOO_FAR: f"beyond {MAGNITUDE:g} once scaled with width {float(width[c])!r}",
+        TOO_FAR: f"beyond {MAGNITUDE:g} once scaled with width {width!r}",
     }
-    return f"{features[c]} is {float(row[c])!r}: {what[code]}"
+    return f"{name} is {value!r}: {what[code]}"

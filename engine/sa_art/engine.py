@@ -86,7 +86,7 @@ class AdaptiveResonance(SingleModelEngine, SparseEngine):
         length = self._dimension if self.fixed else 0
         most = self._given["max_features"]
         if isinstance(X, SparseBatch):
-            return check_sparse(X, length, most, unit_interval=True)
+            return check_sparse(X, length, most)
         dense = check_batch(X, length)
         if dense.shape[1] > most:
             raise RecordError(0, f"{dense.shape[1]:,} features, more than max_features = {most:,}")

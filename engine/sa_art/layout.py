@@ -187,15 +187,9 @@ def add_category(categories, features, fields, rules, indices, data):
     room = max(count, FEWEST_FEATURES)
     names = np.zeros(room, dtype=np.int64)
     entries = np.zeros((ALL_FIELDS if rules.salient else FUZZY_FIELDS, room))
-    for k in range(count):
-        x = data[k]
-        names[k] = indices[k]
-        entries[W, k] = x
-        entries[CW, k] = 1.0 - x
-        if rules.salient:
-            entries[MEAN, k] = x
-            entries[COUNT, k] = 1.0
-            entries[ONES, k] = 1.0 if x == 1.0 else 0.0
+    names[:count], entries[W, :count], entries[CW, :count] = indices, data, 1.0 - data
+    if rules.salient:
+        entries[MEAN, :count], entries[COUNT, :count], entries[ONES, :count] = data, 1.0, data == 1.0
     if slot == len(features):
         features.append(names)
         fields.append(entries)
@@ -204,11 +198,8 @@ def add_category(categories, features, fields, rules, indices, data):
         fields[slot] = entries
     categories.id[slot] = categories.next_id
     categories.next_id += 1
-    categories.size[slot] = 1
-    categories.used[slot] = count
-    categories.rho[slot] = rules.rho
-    for c in range(categories.labels.shape[1]):
-        categories.labels[slot, c] = 0
+    categories.size[slot], categories.used[slot] = 1, count
+    categories.rho[slot], categories.labels[slot] = rules.rho, 0
     if rules.salient:
         weigh(entries, count, 1, rules.lambda_, rules.complement)
     spread_out(categories, rules, slot, names, entries)

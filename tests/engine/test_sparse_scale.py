@@ -5,6 +5,7 @@ import pytest
 from resonance.engine.errors import ParameterError
 from resonance.engine.prepare import Preparation
 from resonance.engine.prepare.sparse_scale import EVERY, SparseScale
+from resonance.engine.prepare.transform import value_problem
 
 NAMES = ["a", "b", "c", "d"]
 RANGES = {EVERY: (0.0, 0.7), "b": (0.0, 3.0), "c": (0.0, 1e-3)}
@@ -58,7 +59,7 @@ def test_what_cannot_be_prepared_is_named():
     _, faults, _, faulty = prepared(scale, data)
     assert ((faults > 0).tolist(), faulty) == ([True, True, True, False], 3)
     _, width = scale.factors(NAMES)
-    text = [scale.problem(*each) for each in zip(NAMES[:3], data, width.tolist(), faults.tolist(), strict=False)]
+    text = [value_problem(*each) for each in zip(NAMES[:3], data, width.tolist(), faults.tolist(), strict=False)]
     assert text == [
         "a is -1.0: log1p needs a value above -1",
         "b is 1e+200: beyond 1e+150",

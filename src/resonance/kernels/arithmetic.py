@@ -78,13 +78,18 @@ def float_of(typingctx, n):
 
 
 @inline
-def draw(number):
-    """Return a number from 0 to 1 that follows from an integer alone (splitmix64)."""
-    z = (np.uint64(number) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+def mixed(seed, number):
+    """Return output number + 1 of splitmix64, 64 bits that follow from a seed and a number alone."""
+    z = seed + (np.uint64(number) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return (z >> np.uint64(11)) * 2.0**-53
+    return z ^ (z >> np.uint64(31))
+
+
+@inline
+def draw(number):
+    """Return a number from 0 to 1 that follows from an integer alone."""
+    return (mixed(np.uint64(0), number) >> np.uint64(11)) * 2.0**-53
 
 
 # Adding 1.5 * 2**52 rounds to the nearest integer and leaves it in the lowest bits.
