@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import latest_offsets
 from resonance.pipeline.kafka.clients import new_client
-from resonance.pipeline.kafka.errors import reason_of
+from resonance.pipeline.kafka.errors import missing_right, reason_of
 from resonance.pipeline.kafka.groups import group_offsets
 
 RETRY_SECONDS = 0.2
@@ -65,8 +66,11 @@ def left_open(
             )
         except (KafkaException, TimeoutError, KeyError) as error:
             if time.monotonic() > end:
-                reason = f"topic {error} is not described" if isinstance(error, KeyError) else reason_of(error)
-                raise BrokerError(
-                    f"it is not known what transactions have left open: {reason}; look at the brokers"
-                ) from error
+                reason = f"{reason_of(error)}; look at the brokers"
+                if isinstance(error, KeyError):
+                    # Kafka hides topics that a user may not see.
+                    (topic,) = error.args
+                    right = for_topic(topic, ["Write" if topic in written else "Read"])
+                    reason = f"topic {topic} does not exist, or {missing_right(client, right)}"
+                raise BrokerError(f"it is not known what transactions have left open: {reason}") from error
             time.sleep(RETRY_SECONDS)
