@@ -149,9 +149,9 @@ def _need(rules, errors, error, apart):
 
 
 @inline
-def _left_of_excess(model, basins, u, v):
+def _left_of_excess(model, apart):
     """Return the share of the dispersion that is left: less between clusters apart, which have bursts of their own."""
-    return 1.0 / np.sqrt(model.dispersion[0]) if _is_apart(basins.now, u, v) else 1.0
+    return 1.0 / np.sqrt(model.dispersion[0]) if apart else 1.0
 
 
 @jit
@@ -159,7 +159,8 @@ def _weigh(model, rules, errors, basins, pair, u, v):
     """Note the clearest valley between the basins of a pair over the scales, and the depth it needs."""
     best, depth, needed = -1.0, 0.0, 1.0
     size = min(basins.size[u], basins.size[v])
-    apart, part = _is_apart(basins.now, u, v), _left_of_excess(model, basins, u, v)
+    apart = _is_apart(basins.now, u, v)
+    part = _left_of_excess(model, apart)
     for scale in range(SCALES):
         lower = u if basins.peak[scale, u] < basins.peak[scale, v] else v
         least = basins.uneven[0, scale] * size + basins.uneven[1, scale]
@@ -179,8 +180,8 @@ def _look_along(model, rules, errors, basins, pair, member, mean, mass):
     found, error2 = measure_slabs(model, member, mean, mass, u, v)
     if error2 <= 0.0:
         return False
-    error2 *= model.dispersion[0] * _left_of_excess(model, basins, u, v)
-    need = _need(rules, errors, np.sqrt(error2), _is_apart(basins.now, u, v))
+    apart = _is_apart(basins.now, u, v)
+    need = _need(rules, errors, np.sqrt(model.dispersion[0] * _left_of_excess(model, apart) * error2), apart)
     if found * needed[pair] <= depth[pair] * need:
         return False
     depth[pair], needed[pair] = found, need

@@ -73,10 +73,10 @@ def keep_variation(model, i, clock, value):
     The one that goes on is cut where it alone would be more.
     """
     whole = min(length(model, i, clock), LONGEST)
-    all_ = value * whole * whole / (counted(model, i) + 2.0)
-    if float(clock - model.met[i]) ** 2 > all_:
-        model.met[i] = clock - np.int64(np.sqrt(all_))
-    model.squares[i] = max(0.0, all_ - float(clock - model.met[i]) ** 2)
+    kept = value * whole * whole / (counted(model, i) + 2.0)
+    if float(clock - model.met[i]) ** 2 > kept:
+        model.met[i] = clock - np.int64(np.sqrt(kept))
+    model.squares[i] = max(0.0, kept - float(clock - model.met[i]) ** 2)
 
 
 @jit

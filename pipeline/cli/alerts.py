@@ -72,8 +72,7 @@ def alerts(
     settings = load_outputs()
     if not settings.raises_alerts:
         raise ConfigurationError("every rule is off (alerts.off), so there are no alerts; switch one on")
-    listing, sending = {"--stream": streams, "--each": each, "--json": as_json}, {"--group": group}
-    _check_options(listing, sending | {"--port": port}, publish=publish, to=to)
+    _check_options({"--stream": streams, "--each": each, "--json": as_json}, publish, to, group, port)
     token = settings.alerts.token.get_secret_value() if settings.alerts.token else ""
     receiver = None if to is None else receivers.receiver(to, token, settings.name)
     client, topic = clients.librdkafka(settings), settings.topic("alerts")
@@ -135,12 +134,15 @@ def alerts(
         footnote(f"{more:,} more have cleared: --json has them")
 
 
-def _check_options(listing: Mapping[str, Any], sending: Mapping[str, Any], *, publish: bool, to: str | None) -> None:
+def _check_options(
+    listing: Mapping[str, Any], publish: bool, to: str | None, group: str | None, port: int | None
+) -> None:
     """Raise `ConfigurationError` for options that belong to the list with ``--to`` or ``--publish``, or the reverse."""
-    runs = "--to sends every alert" if to else "--publish lists nothing" if publish else ""
-    given, why = (listing, runs) if runs else (sending, "without --to nothing is sent")
-    if to is None and publish:
-        given = {**listing, "--group": sending["--group"]}
+    given, why = {"--group": group, "--port": port}, "without --to nothing is sent"
+    if to is not None:
+        given, why = {**listing}, "--to sends every alert"
+    elif publish:
+        given, why = {**listing, "--group": group}, "--publish lists nothing"
     if unfit := [name for name, value in given.items() if value]:
         raise ConfigurationError(f"{', '.join(unfit)}: {why}; leave {'it' if len(unfit) == 1 else 'them'} out")
 

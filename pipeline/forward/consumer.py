@@ -127,20 +127,19 @@ class AlertConsumer:
         """Note what records of a partition open and end, and return what they say."""
         found = []
         for record in records:
-            key = (record.key or b"").decode(errors="replace")
-            if record.value is None and (was := self.open[at].get(key)):
+            notice = notice_of(self._kind, record)
+            if record.value is None and (gone := self.open[at].get((record.key or b"").decode(errors="replace"))):
                 # Nothing of it is known any more.
-                notice: Notice | None = was.notice._replace(is_open=False)
-            else:
-                notice = notice_of(self._kind, record)
+                notice = gone.notice._replace(is_open=False)
             if notice is None:
                 continue
-            was = self.open[at].pop(notice.place, None)
-            if was is not None and was.notice.severity != notice.severity:
-                notice = notice._replace(was=was.notice.severity)
-            found.append(WaitingNotice(at, record.offset, notice))
+            before = self.open[at].pop(notice.place, None)
             if notice.is_open:
-                self.open[at][notice.place] = found[-1]
+                self.open[at][notice.place] = WaitingNotice(at, record.offset, notice)
+            # What is open is repeated; that its severity was another one is said once.
+            if before is not None and before.notice.severity != notice.severity:
+                notice = notice._replace(was=before.notice.severity)
+            found.append(WaitingNotice(at, record.offset, notice))
         return found
 
     def _answered(self, error: KafkaError | None, places: Collection[Place]) -> None:

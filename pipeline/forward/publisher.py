@@ -106,12 +106,17 @@ class IncidentPublisher:
         return came
 
     def _note(self, key: bytes | None, value: bytes | None) -> None:
+        """Take over a message of the topic."""
         with suppress(ValueError):
             incident = exact_json.loads(value or b"null")
-            if has_shape("incident", incident):
-                self._shown[incident["key"]] = incident
-            elif value is None:
-                self._shown.pop((key or b"").decode(), None)
+            if value is None or has_shape("incident", incident):
+                self._set((key or b"").decode(), incident)
+
+    def _set(self, key: str, incident: Incident | None) -> None:
+        if incident is None:
+            self._shown.pop(key, None)
+        else:
+            self._shown[key] = incident
 
     def _publish(self, outlet: Outlet) -> None:
         """Send what differs: an incident keeps the key of its sign that was published first."""
@@ -132,12 +137,15 @@ class IncidentPublisher:
                 changed.append((key, one))
         if not changed:
             return
-        written = [(key, None if one is None else exact_json.dumps(one)) for key, one in changed]
-        outlet.send(Batch(self.topic, 0, [Message(key.encode(), value, []) for key, value in written]))
+        outlet.send(Batch(self.topic, 0, [_message(*each) for each in changed]))
         outlet.flush()
-        for key, value in written:
-            self._note(key.encode(), value)
-        self.published += len(written)
+        for key, shows in changed:
+            self._set(key, shows)
+        self.published += len(changed)
+
+
+def _message(key: str, incident: Incident | None) -> Message:
+    return Message(key.encode(), None if incident is None else exact_json.dumps(incident), [])
 
 
 def _bounded(incident: Incident) -> Incident:

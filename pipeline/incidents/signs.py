@@ -191,7 +191,7 @@ class SignTable:
         for stream, log in self._streams.items():
             (first, began), (last, ended) = self._spans.get(log, ((0, 0.0), (0, 0.0)))
             # The last record may be of an earlier time.
-            records = (last - first) * (self._many[log] + 1) if log in self._many else 1
+            records = (last - first) * (self._many.get(log, 0) + 1)
             result[stream] = shared[log] * max(0.0, ended - began) / max(1, records)
         return result
 

@@ -188,8 +188,8 @@ def test_workers_must_be_stopped(pair):
 def test_what_cannot_be_promoted_is_one_sentence(broker, monkeypatch, capsys):
     deployment = Deployment(broker, partitions=2)
     refused = partial(command, monkeypatch, capsys, deployment, code=69)
-    for line in (("promote", "nobody", "--over", deployment.name), ("compare", "nobody", deployment.name)):
-        assert "there is no deployment nobody" in refused(*line).err
+    for line in (("promote", "missing", "--over", deployment.name), ("compare", "missing", deployment.name)):
+        assert "there is no deployment missing" in refused(*line).err
     deployment.settings |= {"broker.bootstrap": "127.0.0.1:1", "broker.answer_timeout": 2}
     for line in (("compare", "a", "b"), ("promote", "a", "--over", "b")):
         assert "127.0.0.1:1" in refused(*line).err

@@ -228,22 +228,19 @@ def _distribution(point: Any) -> Members:
 def _collections(points: Iterable[_Point]) -> Iterator[Members]:
     """Yield a record for the points of each collection, which has each series once, as its first scope has it."""
     found: Members = {}
-    first = 0
+    first, times = 0, dict[str, int]()
     for time, name, numbers in sorted(points, key=itemgetter(0)):
-        if found and (time - first >= COLLECTION or (name in found["metrics"] and time > found["metrics"][name][0])):
-            yield _collection(found)
+        if found and (time - first >= COLLECTION or time > times.get(name, time)):
+            yield found
             found = {}
         if not found:
-            first, found = time, {"metrics": {}}
+            first, times, found = time, {}, {"metrics": {}}
         if time:
             found["time"] = time // 1_000_000
-        found["metrics"].setdefault(name, (time, numbers))
+        times.setdefault(name, time)
+        found["metrics"].setdefault(name, numbers)
     if found:
-        yield _collection(found)
-
-
-def _collection(found: Members) -> Members:
-    return found | {"metrics": {name: numbers for name, (_, numbers) in found["metrics"].items()}}
+        yield found
 
 
 def _series(name: str, attributes: Iterable[Any]) -> str:

@@ -5,6 +5,8 @@ import time
 
 import pytest
 from jsonschema import Draft202012Validator
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.forward.consumer import AlertConsumer
 from resonance.pipeline.forward.notices import notice_of
 from resonance.pipeline.forward.receivers import receiver
 from resonance.pipeline.timestamps import canonical, later
@@ -127,6 +129,26 @@ def test_an_incident_fits_both_apis_and_keeps_its_identity_while_it_grows():
         (action, INCIDENT["key"]) for action in ("trigger", "trigger", "resolve")
     ]
     assert events[1]["payload"]["source"] == "p0:m07, p1:m08, p0:m09, ..."
+
+
+def test_another_severity_is_said_once_and_what_leaves_the_topic_ends():
+    settings = Settings.of({"name": "shop", "broker.bootstrap": "127.0.0.1:9", "input.topics": ["t"]})
+    consumer, at = AlertConsumer(settings, "shop-out", "incidents"), ("shop.incidents", 0)
+    consumer.open = {at: {}}
+    urgent = record({**INCIDENT, "severity": "critical"})
+    gone = record(INCIDENT)._replace(value=None)
+    found = [each.notice for each in consumer._read(at, [record(INCIDENT), urgent, urgent])]
+    assert [(each.severity, each.was) for each in found] == [
+        ("warning", None),
+        ("critical", "warning"),
+        ("critical", None),
+    ]
+    # It is repeated as it is.
+    assert [each.notice for each in consumer.open[at].values()] == [found[-1]]
+    ended = consumer._read(at, [gone, gone, record({"key": "no incident"})])
+    assert [(each.notice.key, each.notice.is_open) for each in ended] == [(INCIDENT["key"], False)]
+    assert consumer.open == {at: {}}
+    consumer.close()
 
 
 @pytest.mark.parametrize(
