@@ -194,8 +194,8 @@ class Step:
     groups : list of GroupChange
         Of engines that divide the features into groups.
     outside : ndarray of float64, shape (n, NAMED, 4), optional
-        Features in which a novel record is outside of what the clusters have, the farthest first: column, value, and
-        between which two values the cluster compared with usually is; NaN where there are fewer. Of engines that know.
+        Features in which an unusual record is outside of what is usual, the farthest first: column, value, and between
+        which two values most are; NaN where there are fewer. Of engines that know.
     """
 
     cluster: IntArray
@@ -276,6 +276,8 @@ class Engine(Parametrised, abc.ABC):
     """Features with two values count little for it, and skewed ones are bent, where the user says nothing else."""
     rescales: ClassVar[bool] = False
     """It has `rescale`, so that a scale that records have left can be frozen anew while it goes on."""
+    unusual: ClassVar[float] = 0.0
+    """A record whose score is lower is unusual, even in a cluster: that one is rare, or mostly elsewhere."""
 
     most_features: ClassVar[int | None] = None
     """Features that a prepared record has at most; None: any number that the parameters allow."""

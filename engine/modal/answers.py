@@ -1,19 +1,29 @@
 """What a record is answered: the cluster of its nearest landmark, and how far it is outside of what the cluster has.
 
-Beside the distance to landmarks, which many features make up together, each feature has a usual range in a cluster: one
-that is far outside is unlike all before, however usual the others are.
+Beside the distance to landmarks, which many features make up together, each feature has a range in a cluster: one that
+is far outside is unlike all before, however usual the others are. What is known may still be unusual, as a fault that
+is back: the score compares with the range of most records, which rare ones do not widen.
 """
 
 import numpy as np
 from resonance.engine.labels import majority_label
 from resonance.engine.modal.nearest import nearest, squared_distances
 from resonance.kernels.arithmetic import inline, jit
+from resonance.kernels.ordering import stable_order
+
+UNUSUAL = 0.5
+"""Score of a record at the edge of what is usual."""
 
 _DEVIATIONS, _FARTHEST, _LEAST = 6.0, 2.0, 0.05
 """How far from the middle of its cluster a feature may be: so many standard deviations of the landmarks, or as many
 times as far as the farthest of them, or this part of the range that the feature had at first; the largest counts."""
 _FEWEST = 16
 """Landmarks that show a range: of fewer the deviation is too uncertain, and what is odd would be its own measure."""
+_TAIL, _WIDTHS = 0.02, 3.1
+"""Share of the records that is farther out than what is usual, on either side, and how many times half the width of the
+rest a feature may be from its middle: six standard deviations of a Gaussian."""
+_RARE = 0.05
+"""Share of the records that rare clusters have together: what is usual is what the others are."""
 
 
 @jit
@@ -47,18 +57,54 @@ def measure_ranges(model):
                 narrow[c, f] = 1.0 / max(_LEAST, deviations, _FARTHEST * farthest[of])
 
 
-@inline
-def _part(model, x, place, f):
-    """Return the distance of a feature from the middle of a cluster, in what it may be; 0 where that is not known."""
-    return abs(x[f] - model.middle[place, f]) * model.narrow[place, f]
+@jit
+def _has_own(model):
+    """Return whether each cluster is measured by itself: others are too few records, or together as rare as that."""
+    clusters = model.clusters
+    whole = model.records[:clusters].sum()
+    own = np.empty(clusters, dtype=np.bool_)
+    for c in range(clusters):
+        rarer = 0
+        for other in range(clusters):
+            if model.records[other] <= model.records[c]:
+                rarer += model.records[other]
+        own[c] = model.nodes[c] >= _FEWEST and rarer >= _RARE * whole
+    return own
+
+
+@jit
+def measure_usual(model):
+    """Write the middle of most records of every cluster by feature, and one over how far one may be from it."""
+    clusters, own = model.clusters, _has_own(model)
+    # The last one is of all, which rare clusters have.
+    mass, counted, low, high = np.zeros((4, clusters + 1))
+    for i in range(model.landmarks):
+        if model.place[i] >= 0:
+            mass[model.place[i]] += model.mass[i]
+            mass[clusters] += model.mass[i]
+    for f in range(len(model.at)):
+        counted[:] = 0.0
+        for i in stable_order(model.at[f, : model.landmarks]):
+            if model.place[i] < 0:
+                continue
+            for c in (model.place[i], clusters):
+                if counted[c] <= _TAIL * mass[c]:
+                    low[c] = model.at[f, i]
+                if counted[c] < (1.0 - _TAIL) * mass[c]:
+                    high[c] = model.at[f, i]
+                counted[c] += model.mass[i]
+        for c in range(clusters):
+            of = c if own[c] else clusters
+            model.usual[c, f] = 0.5 * (low[of] + high[of])
+            model.unusual[c, f] = 1.0 / max(_LEAST, _WIDTHS * 0.5 * (high[of] - low[of]))
 
 
 @inline
-def _excess(model, x, place):
-    """Return the largest distance of a feature from the middle of a cluster, in what it may be, squared."""
+def _farthest(x, middle, narrow):
+    """Return the largest distance of a feature from a middle, in what it may be, squared; 0 where that is not known."""
     most = 0.0
     for f in range(len(x)):
-        most = max(most, _part(model, x, place, f))
+        most = max(most, abs(x[f] - middle[f]) * narrow[f])
     return most * most
 
 
@@ -93,9 +139,11 @@ def answer(model, rules, x, gap, near, squared):
     if gap > 0.0:
         radius2 = model.radius2[compared]
         outside = gap / (rules.squared_reach * radius2) if radius2 > 0.0 else np.inf
-    excess = _excess(model, x, model.place[compared])
-    within = within and excess <= 1.0
-    return within, place if within else np.int64(-1), whole / (1.0 + max(outside, excess))
+    at = model.place[compared]
+    known = _farthest(x, model.middle[at], model.narrow[at])
+    within = within and known <= 1.0
+    far = max(outside, known, _farthest(x, model.usual[at], model.unusual[at]))
+    return within, place if within else np.int64(-1), whole / (1.0 + far)
 
 
 @inline
@@ -106,23 +154,22 @@ def is_novel(model, within, place):
 
 @jit
 def name_outside(model, x, near, squared, outside):
-    """Write the features in which a record is outside of the cluster that `answer` compared it with, farthest first.
+    """Write the features in which a record is unusual in the cluster that `answer` compared it with, farthest first.
 
-    Each is a row of `outside`: its column, its value, and between which values the cluster usually is, which is half as
-    far from its middle as a record may be.
+    Each is a row of `outside`: its column, its value, and between which values nearly all records are, which is half as
+    far from the middle as a record may be.
     """
     compared = near if model.place[near] >= 0 else _nearest_in_cluster(model, x, squared)
     if compared < 0:
         return
-    place, parts = model.place[compared], np.empty(len(x))
-    for f in range(len(x)):
-        parts[f] = _part(model, x, place, f)
+    middle, narrow = model.usual[model.place[compared]], model.unusual[model.place[compared]]
+    parts = np.abs(x - middle) * narrow
     for row in outside:
         f = np.argmax(parts)
         if parts[f] <= 0.5:
             return
-        middle, usual = model.middle[place, f], 0.5 / model.narrow[place, f]
-        row[0], row[1], row[2], row[3] = f, x[f], middle - usual, middle + usual
+        half = 0.5 / narrow[f]
+        row[0], row[1], row[2], row[3] = f, x[f], middle[f] - half, middle[f] + half
         parts[f] = 0.0
 
 

@@ -10,7 +10,7 @@ from resonance.engine.base import MAGNITUDE, NAMED, Event, FloatArray, IntArray,
 from resonance.engine.events import SHAPE_HEAD
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.modal import layout
-from resonance.engine.modal.answers import predict_batch
+from resonance.engine.modal.answers import UNUSUAL, predict_batch
 from resonance.engine.modal.density import FEWEST_HITS
 from resonance.engine.modal.layout import PARAMETERS, new_model, rules_from
 from resonance.engine.modal.learn import learn_batch, measure_anew
@@ -60,13 +60,14 @@ class Modal(SingleModelEngine):
     """
 
     name: ClassVar[str] = "modal"
-    revision: ClassVar[int] = 5
-    # The second read its first 200 records more seldom, the third counted no pauses.
+    revision: ClassVar[int] = 6
+    # The second read its first 200 records more seldom, the third counted no pauses, the fifth knew not what is usual.
     oldest: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     criteria = CRITERIA
     robust: ClassVar[bool] = True
     rescales: ClassVar[bool] = True
+    unusual: ClassVar[float] = UNUSUAL
 
     def _begin(self, dimension: int, slots: int = layout.SMALLEST, classes: int = 0) -> None:
         self._rules = rules_from(self._given, dimension)
@@ -158,8 +159,7 @@ class Modal(SingleModelEngine):
         return packed(self._model, **used, classes=self._classes)
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        if "dispersion" not in arrays:
-            arrays = layout.with_pauses(arrays)
+        arrays = layout.completed(arrays)
         classes, records = arrays["votes"].shape[1], int(arrays["head"][0])
         # The largest of all squared distances, and a little more.
         far = 4.1 * MAGNITUDE * MAGNITUDE * dimension

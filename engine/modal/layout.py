@@ -111,6 +111,9 @@ class Model(Table):
     # By cluster and feature, the middle, and one over how far from it a record may be, 0 where that is not known.
     middle: FloatArray = floats("clusters", "d", most=MAGNITUDE)
     narrow: FloatArray = floats("clusters", "d", low=0.0, high=_LONGEST_SPAN)
+    # The same of what most of its records are, or most of all where it is rare.
+    usual: FloatArray = floats("clusters", "d", most=MAGNITUDE)
+    unusual: FloatArray = floats("clusters", "d", low=0.0, high=_LONGEST_SPAN)
     # The nearest landmarks of each, the nearest first, -1 behind the last, and squared distances to them, infinite
     # behind the last. Of equally near ones the first column comes first. No other landmark is nearer than the last of a
     # list.
@@ -127,8 +130,15 @@ def new_model(rules: Rules, slots: int, classes: int) -> Model:
     return model
 
 
-def with_pauses(arrays: Mapping[str, IntArray | FloatArray]) -> dict[str, IntArray | FloatArray]:
-    """Return the arrays of a state of before revision 4, whose balls counted no pauses, as if hits were independent."""
+def completed(arrays: Mapping[str, IntArray | FloatArray]) -> Mapping[str, IntArray | FloatArray]:
+    """Return the arrays of a state of any revision: what is usual is not known before the next reading.
+
+    Before revision 4 balls counted no pauses: as if hits were independent.
+    """
+    if not {"usual", "unusual"} & arrays.keys():
+        arrays = {**arrays, "usual": np.zeros_like(arrays["middle"]), "unusual": np.zeros_like(arrays["narrow"])}
+    if "dispersion" in arrays:
+        return arrays
     number, real = arrays["number"], arrays["real"]
     clock = arrays["head"][5]
     spans = np.minimum(real[2] + real[5] + (clock - number[4]), LONGEST)

@@ -1,7 +1,7 @@
 """A batch learned or answered by one model: which records become landmarks, and which landmarks make room for them."""
 
 import numpy as np
-from resonance.engine.modal.answers import answer, is_novel, name_outside
+from resonance.engine.modal.answers import UNUSUAL, answer, is_novel, measure_usual, name_outside
 from resonance.engine.modal.counts import STALE, is_stale, keep_variation, length, missed, moves, variation
 from resonance.engine.modal.density import logarithm, measure_ball, squared_change
 from resonance.engine.modal.nearest import (
@@ -234,7 +234,7 @@ def measure_anew(model, rules, room):
     """
     landmarks = model.landmarks
     model.rest[: model.clusters], model.enough = 0, model.learned
-    # What is usual in new units shows in landmarks from then on.
+    # What clusters are known to have shows in new units from then on.
     model.narrow[: model.clusters] = 0.0
     list_all(model, room)
     clock = model.clock
@@ -265,6 +265,7 @@ def measure_anew(model, rules, room):
             model.span[i] = min(span, _LONGEST)
             model.since[i] = clock
             keep_variation(model, i, clock, pauses)
+    measure_usual(model)
 
 
 _FIRST, _OFTEN, _LATER, _SELDOM = 25, 100, 250, 1000
@@ -332,7 +333,7 @@ def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, 
             # Beside an outlier of long ago nothing begins.
             model.unplaced += 1
         novel[t] = is_novel(model, not unlike, place)
-        if novel[t] and model.clusters > 0:
+        if score[t] < UNUSUAL:
             name_outside(model, x, near, squared, outside[t])
         # One landmark stands for the record: itself, or the nearest.
         if landmarks == 0 or is_wanted(model, rules, gap, near, unlike):

@@ -6,7 +6,7 @@ Landmarks of a cluster where the stream is so thin that hardly a record lies are
 import numpy as np
 from resonance.engine.events import NO_PATH, NO_REASON, SHAPE_HEAD
 from resonance.engine.lineage import emit_changes, find_heirs, has_changed
-from resonance.engine.modal.answers import measure_ranges
+from resonance.engine.modal.answers import measure_ranges, measure_usual
 from resonance.engine.modal.basins import find_hills, valley_between
 from resonance.engine.modal.changes import LONGEST, SPLIT_SHARE, hold_joins, hold_splits
 from resonance.engine.modal.counts import length, overdispersion
@@ -161,6 +161,7 @@ def read_clusters(model, rules, record, log):
     else:
         place_landmarks(model, rules, placed, lineage[2])
     measure_ranges(model)
+    measure_usual(model)
     _enlarge(model, rules, _needs_more(model, rules, cut, len(hills.basins.now)))
 
 

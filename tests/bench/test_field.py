@@ -6,11 +6,12 @@ import pytest
 from bench import field
 
 
-def test_a_narrow_oddity_is_found_at_once_with_its_feature():
-    line = field.judged("narrow", field.narrow(np.random.default_rng(1)), "modal")
-    assert line.found >= 8
-    assert (line.precision, line.right, line.late) == (1.0, 1.0, 0.0)
-    assert line.auc > 0.7
+@pytest.mark.parametrize("name", ["narrow", "bursts"])
+def test_what_is_odd_is_found_with_its_feature_also_when_it_is_back(name):
+    line = field.judged(name, field.STREAMS[name](np.random.default_rng(1)), "modal")
+    assert line.found == line.segments
+    assert (line.precision, line.right) == (1.0, 1.0)
+    assert line.auc > 0.99
 
 
 @pytest.mark.parametrize("contestant", ["z-score", "IsolationForest"])

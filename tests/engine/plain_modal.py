@@ -108,6 +108,7 @@ class PlainModal:
     records: dict = field(default_factory=dict)  # that a cluster was given at the last reading, and those since
     rest: dict = field(default_factory=dict)  # records that its landmarks' counts are of, 0 where it moves
     ranges: dict = field(default_factory=dict)  # by cluster, the middle of each feature, and one over how far it may be
+    usual: dict = field(default_factory=dict)  # the same of what most of its records are, or of all where it is rare
     joined: dict = field(default_factory=dict)  # since when no valley was seen in front of a cluster
     events: list = field(default_factory=list)
     n: int = 0
@@ -121,7 +122,7 @@ class PlainModal:
     enough: int = 0  # records learned at the last reading that needed no more landmarks
     crowded: bool = False
     previous: np.ndarray | None = None
-    outside: list = field(default_factory=list)  # what the last record is outside in: column, value, usual range
+    outside: list = field(default_factory=list)  # what the last record is unusual in: column, value, usual range
 
     def __post_init__(self):
         known = {each.name: each.default for each in Modal.parameters}
@@ -185,14 +186,15 @@ class PlainModal:
         if gap > 0.0:
             outside = gap / (self.reach2 * near.radius2) if near.radius2 > 0.0 else np.inf
         middle, narrow = self.ranges[near.cluster]
-        excess = float(np.max(np.abs(x - middle) * narrow)) ** 2
+        known = float(np.max(np.abs(x - middle) * narrow)) ** 2
+        middle, narrow = self.usual[near.cluster]
         parts = np.abs(x - middle) * narrow
+        score = whole / (1.0 + max(outside, known, float(np.max(parts)) ** 2))
+        named = np.argsort(-parts, kind="stable")[:3] if score < 0.5 else []
         self.outside = [
-            (f, x[f], middle[f] - 0.5 / narrow[f], middle[f] + 0.5 / narrow[f])
-            for f in np.argsort(-parts, kind="stable")[:3]
-            if parts[f] > 0.5
+            (f, x[f], middle[f] - 0.5 / narrow[f], middle[f] + 0.5 / narrow[f]) for f in named if parts[f] > 0.5
         ]
-        return within and excess <= 1.0, whole / (1.0 + max(outside, excess))
+        return within and known <= 1.0, score
 
     def _measure_ranges(self):
         """Note the middle of each cluster by feature, and one over how far a record may be from it."""
@@ -209,6 +211,27 @@ class PlainModal:
             deviation = np.sqrt(in_order(gap * gap for gap in gaps) / len(own))
             most = np.maximum(np.maximum(0.05, 6.0 * deviation), 2.0 * np.max(gaps, axis=0))
             self.ranges[c] = middle, 1.0 / most
+
+    def _measure_usual(self):
+        """Note the middle of most records of each cluster by feature, and one over how far one may be from it."""
+        self.usual = {}
+        whole = sum(self.records[c] for c in self.clusters)
+        placed = [mark for mark in self.landmarks if mark.cluster is not None]
+        for c in self.clusters:
+            own = [mark for mark in placed if mark.cluster == c]
+            rarer = sum(self.records[other] for other in self.clusters if self.records[other] <= self.records[c])
+            own = own if len(own) >= 16 and rarer >= 0.05 * whole else placed
+            mass = sum(mark.mass for mark in own)
+            low, high = np.zeros(len(self.previous)), np.zeros(len(self.previous))
+            for f in range(len(low)):
+                below = 0.0
+                for mark in sorted(own, key=lambda mark: mark.at[f]):
+                    if below <= 0.02 * mass:
+                        low[f] = mark.at[f]
+                    if below < 0.98 * mass:
+                        high[f] = mark.at[f]
+                    below += mark.mass
+            self.usual[c] = 0.5 * (low + high), 1.0 / np.maximum(0.05, 3.1 * 0.5 * (high - low))
 
     def _loose(self):
         return sum(mark.cluster is None for mark in self.landmarks)
@@ -453,6 +476,7 @@ class PlainModal:
         groups = self._without_new_joins(groups, basin, hills)
         self._name(hills, groups, basin, logs)
         self._measure_ranges()
+        self._measure_usual()
         self._enlarge(hills.found, cut)
 
     def _enlarge(self, hills, cut):

@@ -76,10 +76,8 @@ def test_the_kernels_do_what_is_written_plainly(name):
     learned = [(plain.learn(x), plain.outside) for x in X]
     answers = [np.array(column) for column in zip(*(answer for answer, _ in learned), strict=True)]
     step = model.learn(X)
-    for named, novel, (_, expected) in zip(step.outside, step.novel, learned, strict=True):
-        np.testing.assert_allclose(
-            named[~np.isnan(named[:, 0])].ravel(), np.ravel(expected) if novel else [], 1e-9, 1e-12
-        )
+    for named, (_, expected) in zip(step.outside, learned, strict=True):
+        np.testing.assert_allclose(named[~np.isnan(named[:, 0])].ravel(), np.ravel(expected), 1e-9, 1e-12)
     np.testing.assert_array_equal(step.cluster[:, 0], answers[0])
     np.testing.assert_allclose(step.score, answers[1].astype(float), rtol=1e-12)
     np.testing.assert_array_equal(step.novel, answers[2])

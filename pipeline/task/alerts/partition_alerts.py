@@ -63,7 +63,7 @@ class PartitionAlerts:
         self._engine = settings.engine_class
         self._streams, self._encoder, self._health = streams, encoder, health
         evidence = float(log(MEASURED * settings.alerts.rarity))
-        self._answers = AnswerRules(self._rules, evidence)
+        self._answers = AnswerRules(self._rules, evidence, self._engine.unusual)
         self._own = OpenAlerts()
         window, share = rules.DEAD_LETTERS_WINDOW, rules.DEAD_LETTERS_SHARE
         self._dead_letters = DeadLetterShare(window, share) if "dead_letters" in self._rules else None

@@ -49,10 +49,11 @@ _EVIDENCE: Final = (("records", "unlike", "usual"), ("answers", "records"), ("an
 class AnswerRules:
     """Runs the rules on the answers of every stream of a partition.
 
-    `rules` are those that are on; `evidence` is the logarithm of the records between two false alerts.
+    `rules` are those that are on, `evidence` is the logarithm of the records between two false alerts, and a record is
+    unusual whose score is below `unusual`.
     """
 
-    def __init__(self, rules: Collection[AlertRule], evidence: float) -> None:
+    def __init__(self, rules: Collection[AlertRule], evidence: float, unusual: float = 0.0) -> None:
         share = ONE_CLUSTER_SHARE
         self._limits = np.array(
             [
@@ -61,6 +62,7 @@ class AnswerRules:
                 ONE_CLUSTER_RECORDS if "one_cluster" in rules else 0,
                 round(share / (1.0 - share)),
                 NEW_CLUSTER_SHARE if "new_cluster" in rules else 0.0,
+                unusual,
             ]
         )
         self._new_cluster = "new_cluster" in rules

@@ -48,7 +48,7 @@ def sentence(
 
 
 _OPENED: Final[Mapping[AlertRule, str]] = {
-    "unlike": "{about} is unlike what its model knows: {unlike} of {records} records were, usually {usual}",
+    "unlike": "{about} is unlike what is usual: {unlike} of {records} records were, usually {usual}",
     "new_cluster": "{about} is new: {records} records after it emerged it held {share} of the recent ones",
     "share": "{about} has another share of its stream: it went from {before} to {after}",
     "one_cluster": "{about} has taken nearly all of {records} records or more: the model separates little; "
@@ -61,7 +61,7 @@ _OPENED: Final[Mapping[AlertRule, str]] = {
 """An alert may be open for days: the numbers are those with which it opened, and the sentence has to stay true."""
 
 _CLEARED: Final[Mapping[AlertRule, str]] = {
-    "unlike": "{about} is like what its model knows by now: as before, or learned since",
+    "unlike": "{about} is as usual: as before, or as it has been for long",
     "new_cluster": "{about} is no longer a new cluster with many records",
     "share": "{about} has its share of the stream as its baseline now",
     "one_cluster": "{about} no longer takes nearly all records",

@@ -1,8 +1,9 @@
 """Rules on the answers of one stream: unlike, new cluster, one cluster, unconfirmed.
 
-A record is *unlike* if it is novel or has no cluster, and *far* if its score is low, too. Such records are watched by a
-CUSUM of log likelihood ratios, of the stream's own long-run share against a far higher one. Unlike records come in
-bursts, so the threshold is inflated by the ratio of long-run variance to variance, measured on blocks of the stream.
+A record is *unlike* if it is novel, has no cluster, or is unusual by its score, and *far* if its score is low. Such
+records are watched by a CUSUM of log likelihood ratios, of the stream's own long-run share against a far higher one.
+Unlike records come in bursts, so the threshold is inflated by the ratio of long-run variance to variance, measured on
+blocks of the stream.
 
 The state of a stream is an array of integers and one of floats; all of it is a function of the answers alone, however
 they are cut into batches.
@@ -54,7 +55,8 @@ UNCONFIRMED_RECORDS = 1  # 0: off
 ONE_CLUSTER_RECORDS = 2  # 0: off
 PENALTY = 3
 NEW_SHARE = 4  # 0: off
-LIMITS = 5
+UNUSUAL = 5  # a record with a lower score is unusual
+LIMITS = 6
 
 BLOCK = 32
 """Records of a block."""
@@ -68,7 +70,7 @@ FIRST_BLOCKS = 4
 MEMORY = 256
 """Blocks that a baseline averages."""
 
-RARE = 0.02
+RARE = 0.01
 """A stream counts as having at least this share of unlike records."""
 
 FAR_RARE = 0.002
@@ -118,14 +120,14 @@ def _rebase(integers, floats, limits):
     blocks = min(integers[BLOCKS], MEMORY)
     n = blocks * BLOCK
     share = floats[MEAN] / BLOCK
-    variance = BLOCK * share * (1.0 - share)
+    # Of a few records alone no dependence shows.
+    variance = BLOCK * max(share * (1.0 - share), FAR_RARE)
     # A young baseline has seen few bursts, or none.
     inflation = 1.0 + 32.0 / blocks
-    if variance > 0.0:
-        between = floats[SQUARE] - floats[MEAN] * floats[MEAN]
-        if between > 0.0:
-            r = min(max((floats[CROSS] - floats[MEAN] * floats[MEAN]) / between, 0.0), 0.9)
-            inflation = max(between / variance * ((1.0 + r) / (1.0 - r)), inflation)
+    between = floats[SQUARE] - floats[MEAN] * floats[MEAN]
+    if between > 0.0:
+        r = min(max((floats[CROSS] - floats[MEAN] * floats[MEAN]) / between, 0.0), 0.9)
+        inflation = max(between / variance * ((1.0 + r) / (1.0 - r)), inflation)
     usual = share + 3.0 * np.sqrt(inflation * share * (1.0 - share) / n) + 1.0 / n
     if usual > COMMON:
         floats[HOLD] = 0.0
@@ -143,12 +145,10 @@ def _rebase(integers, floats, limits):
 
 @jit
 def _end_block(integers, floats, limits):
-    """Add the present block to the baseline, unless it is suspicious."""
+    """Add the present block to the baseline."""
     count = integers[UNLIKE]
     integers[IN_BLOCK] = 0
     integers[UNLIKE] = 0
-    if integers[OPEN + UNLIKE_RULE] == 1 or (floats[HOLD] > 0.0 and floats[W] >= 0.5 * floats[HOLD]):
-        return
     integers[BLOCKS] += 1
     blocks = integers[BLOCKS]
     weight = 1.0 / min(blocks, MEMORY)
@@ -190,7 +190,7 @@ def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, 
             return found, i
         cluster = clusters[i, 0]
         integers[N] += 1
-        unlike = 1 if novel[i] or cluster < 0 else 0
+        unlike = 1 if novel[i] or cluster < 0 or scores[i] < limits[UNUSUAL] else 0
         floats[NOW] += (unlike - floats[NOW]) / min(integers[N], RECENT)
         # A new cluster is one of records that are unlike beyond the usual share, so that rule needs it too.
         if (limits[EVIDENCE] > 0.0 or limits[NEW_SHARE] > 0.0) and (integers[SETTLED] > 0 or cluster >= 0):
@@ -224,6 +224,10 @@ def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, 
                     floats[W] = min(w, hold)
                 integers[UNLIKE] += unlike
                 integers[IN_BLOCK] += 1
+                if integers[OPEN + UNLIKE_RULE] == 1 or (floats[HOLD] > 0.0 and floats[W] >= 0.5 * floats[HOLD]):
+                    # What is suspicious is no baseline: a block begins anew behind it.
+                    integers[UNLIKE] = 0
+                    integers[IN_BLOCK] = 0
                 if integers[IN_BLOCK] == BLOCK:
                     _end_block(integers, floats, limits)
         most = int(limits[UNCONFIRMED_RECORDS])

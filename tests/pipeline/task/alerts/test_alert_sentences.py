@@ -31,7 +31,7 @@ def test_its_numbers_are_those_with_which_it_opened():
     assert EVIDENCE.keys() == SEVERITIES.keys()
     texts = {rule: sentence(rule, True, "x", evidence, "engine.reach") for rule, evidence in EVIDENCE.items()}
     assert texts == {
-        "unlike": "x is unlike what its model knows: 38 of 40 records were, usually 1.2 %",
+        "unlike": "x is unlike what is usual: 38 of 40 records were, usually 1.2 %",
         "new_cluster": "x is new: 64 records after it emerged it held 26.6 % of the recent ones",
         "share": "x has another share of its stream: it went from 10 % to 20 %",
         "one_cluster": (
@@ -49,7 +49,7 @@ def test_what_is_unlike_names_the_features_that_are_far_off():
         {"feature": name, "value": value, "low": low, "high": high}
         for name, value, low, high in (("cpu", 100.0, 24.0, 36.25), ("disk", 1234.5, 0.0, 10.0))
     ]
-    said = "x is unlike what its model knows: 38 of 40 records were, usually 1.2 %; cpu 100, usually 24 to 36.2"
+    said = "x is unlike what is usual: 38 of 40 records were, usually 1.2 %; cpu 100, usually 24 to 36.2"
     assert sentence("unlike", True, "x", EVIDENCE["unlike"], None, features[:1]) == said
     also = "; also: disk 1,234, usually 0 to 10"
     assert sentence("unlike", True, "x", EVIDENCE["unlike"], None, features) == said + also
