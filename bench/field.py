@@ -2,8 +2,9 @@
 
 Streams with a truth have the essence of real ones: a daily rhythm, one metric of many that is off, bursts of a few
 records, counters that are nearly always 0. A segment is found where one of its records is novel or opens an alert; what
-is flagged elsewhere counts against the precision, records close to each other once. A running z-score and an
-IsolationForest, fitted to the first records, stand beside.
+is flagged elsewhere counts against the precision, records close to each other once. A running z-score, an
+IsolationForest of the first records, HalfSpaceTrees and ADWIN stand beside. Records with categories have kinds, which
+k-means, with their true number, and HDBSCAN look for, too.
 """
 
 import argparse
@@ -16,9 +17,11 @@ from typing import NamedTuple
 import numpy as np
 import orjson
 from resonance.pipeline.records import Record
+from sklearn.cluster import HDBSCAN, KMeans
 from sklearn.ensemble import IsolationForest
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
+from bench.drift import detectors
 from bench.quality.rhythms import slow
 from bench.quality.task import TOPIC, new_task
 from bench.report import arguments, show_lines
@@ -171,8 +174,29 @@ def isolation_forest(X: Array) -> Found:
     return Found(forest.predict(X) < 0, -forest.score_samples(X), np.full(len(X), -1))
 
 
+def half_space_trees(X: Array) -> Found:
+    """Score each record before the trees learn it, within the ranges of the first ones; one in 100 is flagged."""
+    from river import anomaly  # noqa: PLC0415 - an extra
+
+    ends = zip(X[:FIRST].min(0).tolist(), X[:FIRST].max(0).tolist(), strict=True)
+    trees, score = anomaly.HalfSpaceTrees(seed=0, limits=dict(enumerate(ends))), np.zeros(len(X))
+    for i, row in enumerate(X.tolist()):
+        score[i] = trees.score_one(dict(enumerate(row)))
+        trees.learn_one(dict(enumerate(row)))
+    return Found(score > np.quantile(score[FIRST // 2 : FIRST], 0.99), score, np.full(len(X), -1))
+
+
+def adwin(X: Array) -> Found:
+    """Flag the alarms of ADWIN, which has no score."""
+    named = np.full(len(X), -1)
+    for alarm in detectors.adwin(X):
+        named[alarm.record] = alarm.feature
+    return Found(named >= 0, (named >= 0).astype(float), named)
+
+
 CONTESTANTS: Mapping[str, Callable[[Array], Found]] = {
-    "modal": resonance, "z-score": z_score, "IsolationForest": isolation_forest,
+    "modal": resonance, "z-score": z_score, "IsolationForest": isolation_forest, "HalfSpaceTrees": half_space_trees,
+    "ADWIN": adwin,
 }  # fmt: skip
 
 
@@ -203,6 +227,97 @@ def judged(name: str, stream: Stream, contestant: str) -> Line:
     )  # fmt: skip
 
 
+class Mixed(NamedTuple):
+    """Records with categories, the values of these, and the kind of each record."""
+
+    rows: list[dict[str, str | float]]
+    categories: dict[str, list[str]]
+    kind: Array
+
+
+@dataclass(frozen=True, slots=True)
+class KindsLine:
+    """How well a contestant tells kinds of records apart, in the second half of the stream."""
+
+    stream: str
+    contestant: str
+    kinds: int
+    clusters: int
+    ari: float
+
+
+_FLOWS: tuple[tuple[str, str, str, float, float, float], ...] = (
+    ("udp", "dns", "SF", -4.0, 4.2, 5.0), ("tcp", "http", "SF", 0.0, 6.5, 9.0), ("tcp", "ssl", "SF", 3.0, 8.0, 11.0),
+    ("tcp", "ssh", "SF", 5.0, 9.5, 9.5), ("tcp", "-", "S0", -7.0, 0.0, 0.0),
+)  # fmt: skip
+"""Kinds of flows: protocol, service, state, and the logarithms of seconds and of bytes to and fro."""
+
+
+def flows(rng: np.random.Generator) -> Mixed:
+    """Return flows of a network: dns, web pages, encrypted ones, shells, and a scan that gets no answer."""
+    kind = rng.choice(len(_FLOWS), 6_000, p=[0.35, 0.2, 0.25, 0.05, 0.15])
+    rows: list[dict[str, str | float]] = []
+    for k in kind.tolist():
+        proto, service, state, *means = _FLOWS[k]
+        seconds, sent, got = np.exp(rng.normal(means, 0.5)).tolist()
+        answered = float(state == "SF")
+        row: dict[str, str | float] = {"proto": proto, "service": service, "state": state, "seconds": seconds}
+        rows.append({**row, "sent": round(sent) * answered, "got": round(got) * answered})
+    values = {name: sorted({str(row[name]) for row in rows}) for name in ("proto", "service", "state")}
+    return Mixed(rows, values, kind)
+
+
+def equal(rng: np.random.Generator) -> Mixed:
+    """Return three combinations of categories, nothing else."""
+    kind = rng.integers(3, size=3_000)
+    rows: list[dict[str, str | float]] = [
+        {"proto": "tcp" if k < 2 else "udp", "port": ("80", "22", "53")[k]} for k in kind.tolist()
+    ]
+    return Mixed(rows, {"proto": ["tcp", "udp"], "port": ["80", "22", "53"]}, kind)
+
+
+def with_number(rng: np.random.Generator) -> Mixed:
+    """Return the same with a number, which is another one in each."""
+    rows, categories, kind = equal(rng)
+    return Mixed(
+        [{**row, "size": float(rng.normal(10 * k, 1))} for row, k in zip(rows, kind.tolist(), strict=True)],
+        categories,
+        kind,
+    )
+
+
+MIXED: Mapping[str, Callable[[np.random.Generator], Mixed]] = {
+    "equal records": equal, "with a number": with_number, "flows": flows,
+}  # fmt: skip
+
+
+def told_apart(name: str, stream: Mixed) -> Iterator[KindsLine]:
+    """Yield how well each contestant tells the kinds apart; the other two know all records at once."""
+    numbers = [each for each in stream.rows[0] if each not in stream.categories]
+    task = new_task({"input.features": list(stream.rows[0]), "prepare.categories": stream.categories})
+    values = list(map(orjson.dumps, stream.rows))
+    outputs = task.process([Record(TOPIC, 0, at, BEGAN + at, None, value) for at, value in enumerate(values)])
+    answers = [orjson.loads(each.value)["cluster"] or "" for each in outputs.assignments]
+    X = np.array([
+        *([float(row[each]) for row in stream.rows] for each in numbers),
+        *([float(row[each] == value) for row in stream.rows] for each in stream.categories
+          for value in stream.categories[each]),
+    ]).T  # fmt: skip
+    X = (X - X.mean(0)) / X.std(0)
+    kinds = len(np.unique(stream.kind))
+    found = {
+        "modal": np.unique(answers, return_inverse=True)[1],
+        "k-means": KMeans(kinds, random_state=0).fit_predict(X),
+        "HDBSCAN": HDBSCAN(min_cluster_size=15, copy=True).fit_predict(X),
+    }
+    half = len(X) // 2
+    for contestant, labels in found.items():
+        late = labels[half:]
+        yield KindsLine(
+            name, contestant, kinds, len(np.unique(late)), float(adjusted_rand_score(stream.kind[half:], late))
+        )
+
+
 def of_folder(folder: Path, label: str) -> Iterator[tuple[str, Stream]]:
     """Yield the CSV files of a folder: the columns with numbers alone, and the segments that the label marks."""
     for file in sorted(folder.glob("*.csv")):
@@ -227,6 +342,9 @@ def main() -> None:
     )
     lines = [judged(name, stream, contestant) for name, stream in streams for contestant in CONTESTANTS]
     show_lines("What is odd", lines, given.json)
+    if not given.folder:
+        mixed = ((name, make(np.random.default_rng([given.seed, 9]))) for name, make in MIXED.items())
+        show_lines("Kinds", [line for name, stream in mixed for line in told_apart(name, stream)], given.json)
 
 
 if __name__ == "__main__":

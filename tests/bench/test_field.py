@@ -26,3 +26,9 @@ def test_files_with_labels_are_judged_alike(tmp_path, contestant):
     line = field.judged(name, stream, contestant)
     assert (line.segments, line.found, line.right) == (2, 2, None)
     assert line.auc > 0.9
+
+
+@pytest.mark.parametrize("name", field.MIXED)
+def test_kinds_with_categories_are_told_apart(name):
+    line, *_ = field.told_apart(name, field.MIXED[name](np.random.default_rng(1)))
+    assert (line.contestant, line.ari > 0.95) == ("modal", True)
