@@ -29,13 +29,11 @@ _RARE = 0.05
 @jit
 def measure_ranges(model):
     """Write the middle of every cluster by feature, and one over how far a record may be from it; 0 for unknown."""
-    clusters, d = model.clusters, len(model.at)
-    middle, narrow = model.middle, model.narrow
+    clusters, middle, narrow = model.clusters, model.middle, model.narrow
     # The last one is of all landmarks: a cluster with few of them has their range.
-    square, farthest, nodes = np.empty(clusters + 1), np.empty(clusters + 1), np.empty(clusters + 1)
-    centre = np.empty(clusters + 1)
+    centre, square, farthest, nodes = np.empty((4, clusters + 1))
     nodes[:clusters], nodes[clusters] = model.nodes[:clusters], model.nodes[:clusters].sum()
-    for f in range(d):
+    for f in range(len(model.at)):
         centre[:], square[:], farthest[:] = 0.0, 0.0, 0.0
         for i in range(model.landmarks):
             if model.place[i] >= 0:
@@ -58,26 +56,17 @@ def measure_ranges(model):
 
 
 @jit
-def _has_own(model):
-    """Return whether each cluster is measured by itself: others are too few records, or together as rare as that."""
-    clusters = model.clusters
-    whole = model.records[:clusters].sum()
-    own = np.empty(clusters, dtype=np.bool_)
-    for c in range(clusters):
-        rarer = 0
-        for other in range(clusters):
-            if model.records[other] <= model.records[c]:
-                rarer += model.records[other]
-        own[c] = model.nodes[c] >= _FEWEST and rarer >= _RARE * whole
-    return own
-
-
-@jit
 def measure_usual(model):
     """Write the middle of most records of every cluster by feature, and one over how far one may be from it."""
-    clusters, own = model.clusters, _has_own(model)
-    # The last one is of all, which rare clusters have.
+    clusters = model.clusters
+    records, of = model.records[:clusters], np.empty(clusters, dtype=np.int64)
+    # The last one is of all, which clusters of few landmarks and rare ones have.
     mass, counted, low, high = np.zeros((4, clusters + 1))
+    for c in range(clusters):
+        rarer = 0
+        for other in records:
+            rarer += other * (other <= records[c])
+        of[c] = c if model.nodes[c] >= _FEWEST and rarer >= _RARE * records.sum() else clusters
     for i in range(model.landmarks):
         if model.place[i] >= 0:
             mass[model.place[i]] += model.mass[i]
@@ -94,9 +83,9 @@ def measure_usual(model):
                     high[c] = model.at[f, i]
                 counted[c] += model.mass[i]
         for c in range(clusters):
-            of = c if own[c] else clusters
-            model.usual[c, f] = 0.5 * (low[of] + high[of])
-            model.unusual[c, f] = 1.0 / max(_LEAST, _WIDTHS * 0.5 * (high[of] - low[of]))
+            lowest, highest = low[of[c]], high[of[c]]
+            model.usual[c, f] = 0.5 * (lowest + highest)
+            model.unusual[c, f] = 1.0 / max(_LEAST, _WIDTHS * 0.5 * (highest - lowest))
 
 
 @inline
