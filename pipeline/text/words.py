@@ -1,7 +1,7 @@
 """Words of many texts, found and counted by a kernel: in how many texts of a group each word, or pair of words, stands.
 
-A word is a run of ASCII letters and of letters beyond ASCII, of 3 to `WORD_BYTES` bytes; a run with a digit in it is
-none. Two words with one blank or hyphen between them are a pair. Each text counts once for a word.
+A word is a run of a to z, and of characters beyond ASCII but signs, of 3 to `WORD_BYTES` bytes; a run with a digit in
+it is none. Two words with one blank or hyphen between them are a pair. Each text counts once for a word.
 
 A group has room for `ENTRIES` of them, in sets of `WAYS`; each set is a table of the space-saving algorithm (Metwally,
 Agrawal, El Abbadi 2005): what is new takes the place of what came least, with its count as possible error. Most pairs
@@ -37,8 +37,8 @@ PRIOR = 50.0
 _ROOM = 4 * WORDS
 _KNOWN, _OFTEN = 4, 16  # a word is frequent that certainly came 4 times, and in one of 16 texts
 
-# Of a byte: what ends a word, a letter, a digit.
-_END, _LETTER, _DIGIT = 0, 1, 2
+# Of a byte: what ends a word, a part of one, a digit.
+_END, _PART, _DIGIT = 0, 1, 2
 
 
 class WordCounts(NamedTuple):
@@ -77,17 +77,17 @@ def _kind(text, p):
     """Return what the character at a position is, and its bytes where it ends a word."""
     c = text[p]
     if 97 <= c <= 122 or 65 <= c <= 90:
-        return _LETTER, 1
+        return _PART, 1
     if 48 <= c <= 57:
         return _DIGIT, 1
     if c < 128:
         return _END, 1
-    # Signs of Latin-1, general punctuation, and that of East Asia; what else is no letter is rare in texts.
+    # Signs of Latin-1, general punctuation, and that of East Asia; others are rare in texts.
     if c == 0xC2:
         return _END, 2
     if (c == 0xE2 and text[p + 1] <= 0x81) or (c == 0xE3 and text[p + 1] == 0x80):
         return _END, 3
-    return _LETTER, 1
+    return _PART, 1
 
 
 @jit
@@ -195,7 +195,7 @@ def count_words(text, groups, tables):
                 continue
             start, is_word = p, True
             while kind != _END:
-                is_word &= kind == _LETTER
+                is_word &= kind == _PART
                 p += 1
                 kind, size = _kind(text, p)
             if is_word and 3 <= p - start <= WORD_BYTES and found < WORDS:

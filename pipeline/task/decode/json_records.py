@@ -170,8 +170,8 @@ class InputMapping:
         if self._plain[0] is not layout:
             made = None
             if isinstance(layout, Layout) and self._is_json and not self._include and not self._takes_labels:
-                paths = self._id_path, self._time_path, self._text_path
-                made = PlainJson.of(layout, *paths, nulls=self._accepts_missing)
+                paths = self._id_path, self._time_path
+                made = PlainJson.of(layout, *paths, text_path=self._text_path, nulls=self._accepts_missing)
             self._plain = layout, made
         return self._plain[1]
 

@@ -32,7 +32,7 @@ class PlainJson:
         self._has_texts = json_members.TEXT in wanted.roles
 
     @classmethod
-    def of(cls, layout: Layout, id_path: Path, time_path: Path, text_path: Path, *, nulls: bool) -> Self | None:
+    def of(cls, layout: Layout, id_path: Path, time_path: Path, *, text_path: Path = (), nulls: bool) -> Self | None:
         """Return what reads records of a layout; None for layouts that are not frequent."""
         if (group := layout.only_group) is None:
             return None

@@ -226,7 +226,7 @@ class Keywords:
             or not 0 <= self._due - self._seen <= LOOK
             or not (np.abs(2 * total - words.MEMORY) <= words.MEMORY).all()
             or (errors > counts).any()
-            or (words.set_of(keys[used]) != places - places % WAYS).any()
+            or ((keys[used] >> 1 & SETS - 1) != places // WAYS).any()
             or any(len(set(row[row != 0].tolist())) < np.count_nonzero(row) for row in keys)
         ):
             raise ValueError("counts that do not belong together")
