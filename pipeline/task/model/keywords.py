@@ -28,7 +28,7 @@ TEXT_CHARACTERS: Final = 1_000
 """Characters of a text that are read."""
 
 FIRST_LOOK: Final = 64
-LOOK: Final = 1_024
+LOOK: Final = 512
 """Records of a stream after which keywords are found anew; at first it is after 64, 128, 256, and so on."""
 
 REST: Final = -1
@@ -250,7 +250,7 @@ def _chosen(ranked: Sequence[_Candidate], old: Sequence[str]) -> list[str]:
     for each in named:
         if len(chosen) < KEYWORDS and not any(_alike(each.name, other) for other in chosen):
             chosen.append(each.name)
-    return chosen
+    return list(old) if set(chosen) == set(old) else chosen
 
 
 def _alike(name: str, other: str) -> bool:
