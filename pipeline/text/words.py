@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import IntArray
 from resonance.kernels.arithmetic import jit, log, mixed
+from resonance.kernels.borrowed import row
 
 SETS, WAYS = 32, 8
 ENTRIES: Final = SETS * WAYS
@@ -34,6 +35,7 @@ MEMORY = 4096
 PRIOR = 50.0
 """Texts for which the prior of `log_odds` counts."""
 
+_WIDTH = 1 + ENTRY_BYTES
 _ROOM = 4 * WORDS
 _KNOWN, _OFTEN = 4, 16  # a word is frequent that certainly came 4 times, and in one of 16 texts
 
@@ -56,6 +58,16 @@ class WordCounts(NamedTuple):
     """Texts of the group."""
 
 
+class _GroupTables(NamedTuple):
+    """The tables of one group, for functions that must not count references."""
+
+    keys: Any
+    counts: Any
+    errors: Any
+    texts: Any
+    total: Any
+
+
 def new_counts(groups: int, before: Any = ()) -> WordCounts:
     """Return tables of so many groups, the first of which are those `before`."""
     keys, counts, errors = np.zeros((3, groups, ENTRIES), np.int64)
@@ -65,6 +77,11 @@ def new_counts(groups: int, before: Any = ()) -> WordCounts:
     for each, old in zip(made, before, strict=False):
         each[: len(old)] = old
     return made
+
+
+def room() -> IntArray:
+    """Return room for the words of a text."""
+    return np.full((2, _ROOM), -1)
 
 
 def some_of(tables: WordCounts, groups: Any) -> WordCounts:
@@ -115,41 +132,43 @@ def set_of(key):
 
 
 @jit
-def _place(tables, group, key):
+def _place(group, key):
     """Return the entry of a key; -1 without one."""
     first = set_of(key)
     for at in range(first, first + WAYS):
-        if tables.keys[group, at] == key:
+        if group.keys[at] == key:
             return np.int64(at)
     return np.int64(-1)
 
 
 @jit
-def _add(tables, group, key, text, start, stop, gap):
+def _add(group, key, text, start, stop, gap):
     """Count a text for a key; `gap` is where a blank stands in its bytes instead of what is there, -1 for nowhere."""
-    at = _place(tables, group, key)
+    at = _place(group, key)
     if at >= 0:
-        tables.counts[group, at] += 1
+        group.counts[at] += 1
         return
     first = set_of(key)
     at = first
     for other in range(first, first + WAYS):
-        if tables.counts[group, other] < tables.counts[group, at]:
+        if group.counts[other] < group.counts[at]:
             at = other
-    tables.errors[group, at] = tables.counts[group, at]
-    tables.counts[group, at] += 1
-    tables.keys[group, at] = key
-    tables.texts[group, at, 1 + stop - start : 1 + tables.texts[group, at, 0]] = 0
-    tables.texts[group, at, 0] = stop - start
+    group.errors[at] = group.counts[at]
+    group.counts[at] += 1
+    group.keys[at] = key
+    to = at * _WIDTH
+    for p in range(to + 1 + stop - start, to + 1 + group.texts[to]):
+        group.texts[p] = 0
+    group.texts[to] = stop - start
     for p in range(start, stop):
-        tables.texts[group, at, 1 + p - start] = 32 if p == gap else text[p]
+        group.texts[to + 1 + p - start] = 32 if p == gap else text[p]
 
 
 @jit
-def _is_frequent(tables, group, key):
-    at = _place(tables, group, key)
-    sure = tables.counts[group, at] - tables.errors[group, at] if at >= 0 else 0
-    return sure >= _KNOWN and sure * _OFTEN >= tables.total[group]
+def _is_frequent(group, key):
+    at = _place(group, key)
+    sure = group.counts[at] - group.errors[at] if at >= 0 else 0
+    return sure >= _KNOWN and sure * _OFTEN >= group.total[0]
 
 
 @jit
@@ -176,20 +195,30 @@ def _halve(tables, group):
 
 
 @jit
-def count_words(text, groups, tables):
-    """Count texts in lower case, each with a zero byte behind it, for their groups."""
+def count_words(text, groups, tables, seen):
+    """Count texts in lower case, each with a zero byte behind it, for their groups; `text` has one row.
+
+    `seen` is room for the words of a text, as `room` makes it.
+    """
     p = 0
-    seen, stamps = np.zeros(_ROOM, dtype=np.int64), np.full(_ROOM, -1, dtype=np.int64)
     begins, ends, keys = (
         np.empty(WORDS, dtype=np.int64),
         np.empty(WORDS, dtype=np.int64),
         np.empty(WORDS, dtype=np.int64),
     )
     hashes = np.empty(WORDS, dtype=np.uint64)
+    source, known, marks = row(text, 0), row(seen, 0), row(seen, 1)
     for t in range(len(groups)):
-        group, found = groups[t], 0
-        while text[p] != 0:
-            kind, size = _kind(text, p)
+        found, at = 0, groups[t]
+        group = _GroupTables(
+            row(tables.keys, at),
+            row(tables.counts, at),
+            row(tables.errors, at),
+            row(tables.texts, at),
+            row(tables.total, at),
+        )
+        while source[p] != 0:
+            kind, size = _kind(source, p)
             if kind == _END:
                 p += size
                 continue
@@ -197,27 +226,27 @@ def count_words(text, groups, tables):
             while kind != _END:
                 is_word &= kind == _PART
                 p += 1
-                kind, size = _kind(text, p)
+                kind, size = _kind(source, p)
             if is_word and 3 <= p - start <= WORD_BYTES and found < WORDS:
-                hashes[found] = _hashed(_begun(), text, start, p)
+                hashes[found] = _hashed(_begun(), source, start, p)
                 begins[found], ends[found], keys[found] = start, p, _key(hashes[found])
                 found += 1
         p += 1
         for word in range(found):
-            if _is_new(seen, stamps, t, keys[word]):
-                _add(tables, group, keys[word], text, begins[word], ends[word], -1)
+            if _is_new(known, marks, t, keys[word]):
+                _add(group, keys[word], source, begins[word], ends[word], -1)
         for word in range(1, found):
             gap = ends[word - 1]
-            if begins[word] - gap != 1 or (text[gap] != 32 and text[gap] != 45):
+            if begins[word] - gap != 1 or (source[gap] != 32 and source[gap] != 45):
                 continue
-            if _is_frequent(tables, group, keys[word - 1]) and _is_frequent(tables, group, keys[word]):
+            if _is_frequent(group, keys[word - 1]) and _is_frequent(group, keys[word]):
                 joined = (hashes[word - 1] ^ np.uint64(32)) * np.uint64(0x100000001B3)
-                key = _key(_hashed(joined, text, begins[word], ends[word]))
-                if _is_new(seen, stamps, t, key):
-                    _add(tables, group, key, text, begins[word - 1], ends[word], gap)
-        tables.total[group] += 1
-        if tables.total[group] > MEMORY:
-            _halve(tables, group)
+                key = _key(_hashed(joined, source, begins[word], ends[word]))
+                if _is_new(known, marks, t, key):
+                    _add(group, key, source, begins[word - 1], ends[word], gap)
+        group.total[0] += 1
+        if group.total[0] > MEMORY:
+            _halve(tables, at)
 
 
 def merge(tables: WordCounts, gone: int, heir: int) -> None:
@@ -275,7 +304,7 @@ def log_odds(y, n, z, m, odds):
 def compile() -> None:
     """Compile the kernels, or load them from the cache."""
     text = np.frombuffer(b"word\0", np.uint8)
-    count_words(text, np.zeros(1, np.int64), new_counts(1))
+    count_words(text[np.newaxis], np.zeros(1, np.int64), new_counts(1), room())
     keys_of(text, np.array([4]))
     counts = np.zeros((1, 1), np.int64)
     log_odds(counts, counts, counts, counts, np.zeros((2, 1, 1)))

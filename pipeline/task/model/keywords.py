@@ -47,7 +47,7 @@ ALIKE: Final = 0.6
 """Share of a word's texts from which on a pair with it says the same."""
 
 
-class _Candidate(NamedTuple):
+class _DistinctiveWord(NamedTuple):
     """A word, or a pair of words, that may be a keyword."""
 
     apart: float
@@ -101,11 +101,12 @@ class Keywords:
         clusters = np.where(step.novel[rows], REST, np.maximum(step.cluster[rows, 0], REST))
         own, group = np.unique(clusters, return_inverse=True)
         groups = np.array([self._row(cluster) for cluster in own.tolist()])[group]
-        joined = "\0".join([text[:TEXT_CHARACTERS] for _, text in given])
-        if joined.count("\0") >= len(given):
-            joined = "\0".join([text[:TEXT_CHARACTERS].replace("\0", " ") for _, text in given])
-        data = joined.lower().encode(errors="replace") + b"\0"
-        words.count_words(np.frombuffer(data, np.uint8), groups, self._counts)
+        # One by one, because a text beyond ASCII makes this slow for all that are joined with it.
+        lower = [text[:TEXT_CHARACTERS].lower() for _, text in given]
+        if (joined := "\0".join(lower)).count("\0") >= len(given):
+            joined = "\0".join([text.replace("\0", " ") for text in lower])
+        data = joined.encode(errors="replace") + b"\0"
+        words.count_words(np.frombuffer(data, np.uint8)[np.newaxis], groups, self._counts, words.room())
 
     def _row(self, cluster: int) -> int:
         """Return the group of a cluster, which may be new."""
@@ -145,7 +146,7 @@ class Keywords:
                 changed[cluster] = old, new
         return changed
 
-    def _distinctive(self) -> dict[int, list[_Candidate]]:
+    def _distinctive(self) -> dict[int, list[_DistinctiveWord]]:
         """Return the distinctive words and pairs of each cluster, the most distinctive first."""
         order = sorted(self._rows)
         rows = [self._rows[cluster] for cluster in order]
@@ -167,7 +168,7 @@ class Keywords:
                 places = np.flatnonzero(wanted[at])
                 named = [bytes(each[1 : 1 + each[0]]).decode() for each in texts[at, places]]
                 columns = odds[0, at, places].tolist(), named, counts[at, places].tolist()
-                candidates = starmap(_Candidate, zip(*columns, strict=True))
+                candidates = starmap(_DistinctiveWord, zip(*columns, strict=True))
                 found[cluster] = sorted(candidates, key=lambda each: (-each.apart, each.name))
         return found
 
@@ -232,7 +233,7 @@ class Keywords:
             raise ValueError("counts that do not belong together")
 
 
-def _chosen(ranked: Sequence[_Candidate], old: Sequence[str]) -> list[str]:
+def _chosen(ranked: Sequence[_DistinctiveWord], old: Sequence[str]) -> list[str]:
     """Return keywords: the `old` ones that are at least half as distinctive as the best, and then the best.
 
     A pair displaces those of its words that seldom stand without it; one that displaces none is no keyword.
