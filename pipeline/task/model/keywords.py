@@ -2,7 +2,8 @@
 
 Keywords are what has the highest weighted log-odds with an informative Dirichlet prior (Monroe, Colaresi, Quinn 2008),
 of texts that have a word against those that have it not. Common words are as frequent elsewhere, so no list of them is
-needed. Counts are known within bounds (`text.words`): those of a cluster count as low, those of the rest as high.
+needed. Counts are known within bounds (`text.words`): those of a cluster count as the lower one, those of the rest
+as the middle.
 """
 
 from bisect import bisect_left
@@ -40,7 +41,7 @@ SURE: Final = 4.0
 APART: Final = 1.0
 """Least log-odds of a keyword, whatever their standard error."""
 
-COVERED: Final = 0.1
+COVERED: Final = 0.05
 """Least share of a cluster's texts that has a keyword."""
 
 ALIKE: Final = 0.6
@@ -152,15 +153,15 @@ class Keywords:
         rows = [self._rows[cluster] for cluster in order]
         keys, counts, errors, texts, total = words.some_of(self._counts, rows)
         # What a full set has no place for came as often as the least of it, at most.
-        floor = counts.reshape(-1, SETS, WAYS).min(2)
+        absent = counts.reshape(-1, SETS, WAYS).min(2) // 2
+        middle = counts - errors // 2
         same = np.unique(keys, return_inverse=True)[1].ravel()
-        excess = counts - np.repeat(floor, WAYS, axis=1)
-        most = np.bincount(same, weights=excess.ravel())[same.reshape(keys.shape)]
-        most += np.repeat(floor.sum(0), WAYS)
+        beyond = np.bincount(same, weights=(middle - np.repeat(absent, WAYS, axis=1)).ravel())
+        others = beyond[same.reshape(keys.shape)].astype(np.int64) + np.repeat(absent.sum(0), WAYS) - middle
         docs = np.repeat(total[:, np.newaxis], ENTRIES, axis=1)
         rest = total.sum() - docs
         odds = np.zeros((2, *keys.shape))
-        words.log_odds(counts - errors, docs, np.minimum(most.astype(np.int64) - counts, rest), rest, odds)
+        words.log_odds(counts - errors, docs, np.minimum(others, rest), rest, odds)
         wanted = (keys != 0) & (odds[0] >= SURE) & (odds[1] >= APART) & (counts - errors >= COVERED * docs)
         found = {}
         for at, cluster in enumerate(order):
