@@ -58,16 +58,6 @@ class WordCounts(NamedTuple):
     """Texts of the group."""
 
 
-class _GroupTables(NamedTuple):
-    """The tables of one group, for functions that must not count references."""
-
-    keys: Any
-    counts: Any
-    errors: Any
-    texts: Any
-    total: Any
-
-
 def new_counts(groups: int, before: Any = ()) -> WordCounts:
     """Return tables of so many groups, the first of which are those `before`."""
     keys, counts, errors = np.zeros((3, groups, ENTRIES), np.int64)
@@ -142,26 +132,35 @@ def _place(group, key):
 
 
 @jit
-def _add(group, key, text, start, stop, gap):
-    """Count a text for a key; `gap` is where a blank stands in its bytes instead of what is there, -1 for nowhere."""
+def _group(tables, group):
+    """Return the tables of one group, for functions that must not count references."""
+    return WordCounts(
+        row(tables.keys, group),
+        row(tables.counts, group),
+        row(tables.errors, group),
+        row(tables.texts, group),
+        row(tables.total, group),
+    )
+
+
+@jit
+def _add(group, key, text, start, stop, gap, count, error):
+    """Count texts for a key; `gap` is where a blank stands in its bytes instead of what is there, -1 for nowhere."""
     at = _place(group, key)
-    if at >= 0:
-        group.counts[at] += 1
-        return
-    first = set_of(key)
-    at = first
-    for other in range(first, first + WAYS):
-        if group.counts[other] < group.counts[at]:
-            at = other
-    group.errors[at] = group.counts[at]
-    group.counts[at] += 1
-    group.keys[at] = key
-    to = at * _WIDTH
-    for p in range(to + 1 + stop - start, to + 1 + group.texts[to]):
-        group.texts[p] = 0
-    group.texts[to] = stop - start
-    for p in range(start, stop):
-        group.texts[to + 1 + p - start] = 32 if p == gap else text[p]
+    if at < 0:
+        at = first = set_of(key)
+        for other in range(first, first + WAYS):
+            if group.counts[other] < group.counts[at]:
+                at = other
+        group.keys[at], group.errors[at] = key, group.counts[at]
+        to = at * _WIDTH
+        for p in range(to + 1 + stop - start, to + 1 + group.texts[to]):
+            group.texts[p] = 0
+        group.texts[to] = stop - start
+        for p in range(start, stop):
+            group.texts[to + 1 + p - start] = 32 if p == gap else text[p]
+    group.counts[at] += count
+    group.errors[at] += error
 
 
 @jit
@@ -201,22 +200,12 @@ def count_words(text, groups, tables, seen):
     `seen` is room for the words of a text, as `room` makes it.
     """
     p = 0
-    begins, ends, keys = (
-        np.empty(WORDS, dtype=np.int64),
-        np.empty(WORDS, dtype=np.int64),
-        np.empty(WORDS, dtype=np.int64),
-    )
+    begins, ends = np.empty(WORDS, dtype=np.int64), np.empty(WORDS, dtype=np.int64)
+    keys = np.empty(WORDS, dtype=np.int64)
     hashes = np.empty(WORDS, dtype=np.uint64)
     source, known, marks = row(text, 0), row(seen, 0), row(seen, 1)
     for t in range(len(groups)):
-        found, at = 0, groups[t]
-        group = _GroupTables(
-            row(tables.keys, at),
-            row(tables.counts, at),
-            row(tables.errors, at),
-            row(tables.texts, at),
-            row(tables.total, at),
-        )
+        found, group = 0, _group(tables, groups[t])
         while source[p] != 0:
             kind, size = _kind(source, p)
             if kind == _END:
@@ -234,7 +223,7 @@ def count_words(text, groups, tables, seen):
         p += 1
         for word in range(found):
             if _is_new(known, marks, t, keys[word]):
-                _add(group, keys[word], source, begins[word], ends[word], -1)
+                _add(group, keys[word], source, begins[word], ends[word], -1, 1, 0)
         for word in range(1, found):
             gap = ends[word - 1]
             if begins[word] - gap != 1 or (source[gap] != 32 and source[gap] != 45):
@@ -243,34 +232,21 @@ def count_words(text, groups, tables, seen):
                 joined = (hashes[word - 1] ^ np.uint64(32)) * np.uint64(0x100000001B3)
                 key = _key(_hashed(joined, source, begins[word], ends[word]))
                 if _is_new(known, marks, t, key):
-                    _add(group, key, source, begins[word - 1], ends[word], gap)
+                    _add(group, key, source, begins[word - 1], ends[word], gap, 1, 0)
         group.total[0] += 1
         if group.total[0] > MEMORY:
-            _halve(tables, at)
+            _halve(tables, groups[t])
 
 
-def merge(tables: WordCounts, gone: int, heir: int) -> None:
-    """Add the counts of a group to those of another one; of each set stays what came most."""
-    _, counts, errors, *_ = tables
-    for first in range(0, ENTRIES, WAYS):
-        part = slice(first, first + WAYS)
-        # What a full set has no place for came as often as the least of it, at most.
-        floors = {group: int(counts[group, part].min()) for group in (gone, heir)}
-        found = dict[int, list[Any]]()
-        for group, other in ((heir, gone), (gone, heir)):
-            for at in range(first, first + WAYS):
-                key, count, error = (int(each[group, at]) for each in tables[:3])
-                if key in found:
-                    # Its floor was added before.
-                    found[key][0] += count - floors[group]
-                    found[key][1] += error - floors[group]
-                elif key:
-                    found[key] = [count + floors[other], error + floors[other], tables.texts[group, at].copy()]
-        best = sorted(found.items(), key=lambda each: -each[1][0])[:WAYS]
-        for each in tables[:4]:
-            each[heir, part] = 0
-        for at, (key, (count, error, text)) in enumerate(best, first):
-            tables.keys[heir, at], counts[heir, at], errors[heir, at], tables.texts[heir, at] = key, count, error, text
+@jit
+def merge(tables, gone, heir):
+    """Add the counts of a group to those of another one."""
+    group, text = _group(tables, heir), row(tables.texts, gone)
+    for at in range(ENTRIES):
+        count, start = tables.counts[gone, at], at * _WIDTH + 1
+        if count > 0:
+            stop = start + text[start - 1]
+            _add(group, tables.keys[gone, at], text, start, stop, -1, count, tables.errors[gone, at])
     tables.total[heir] += tables.total[gone]
     if tables.total[heir] > MEMORY:
         _halve(tables, heir)
@@ -306,5 +282,6 @@ def compile() -> None:
     text = np.frombuffer(b"word\0", np.uint8)
     count_words(text[np.newaxis], np.zeros(1, np.int64), new_counts(1), room())
     keys_of(text, np.array([4]))
+    merge(new_counts(2), 0, 1)
     counts = np.zeros((1, 1), np.int64)
     log_odds(counts, counts, counts, counts, np.zeros((2, 1, 1)))

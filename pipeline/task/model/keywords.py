@@ -221,13 +221,14 @@ class Keywords:
         content[:, 1:][np.arange(words.ENTRY_BYTES) < content[:, :1]] = text
         texts[used] = content
         keys[used] = words.keys_of(text, ends)
-        b"".join(text).decode()
+        text.tobytes().decode()
         places = np.nonzero(used)[1]
         if (
             len(self._rows) < len(clusters)
             or not 0 <= self._due - self._seen <= LOOK
             or not (np.abs(2 * total - words.MEMORY) <= words.MEMORY).all()
             or (errors > counts).any()
+            or (content[:, 1] & 0xC0 == 0x80).any()
             or ((keys[used] >> 1 & SETS - 1) != places // WAYS).any()
             or any(len(set(row[row != 0].tolist())) < np.count_nonzero(row) for row in keys)
         ):
