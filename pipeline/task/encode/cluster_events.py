@@ -131,7 +131,7 @@ class EventEncoder:
         payload = _of_all(model, "described", model.seq, [before], [after])
         payload["cluster"] = after["id"]
         if cause.outputs is not None:
-            name = f"described/{model.seq}"
+            name = f"described/{after['id']}"
             cause.put("cluster_events", [self._event_message(payload, cause, name, cause.key)])
             self._clusters(model, payload, cause, name)
 
