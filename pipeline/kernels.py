@@ -25,6 +25,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.machine import cores
 from resonance.pipeline.task.alerts import kernels as alerts
+from resonance.pipeline.text import words
 
 LOG_SECONDS: Final = 30.0
 """Seconds between two log lines about kernels that are still compiling."""
@@ -43,6 +44,7 @@ def compile_all(report: Callable[[str], None] = lambda name: None) -> Path:
     SparseScale.compile()
     alerts.compile()
     text.compile()
+    words.compile()
     families = _families()
     if families:
         # Spawn, because a fork would not survive numba's state in this process. Leaving the pool ends its processes.
@@ -71,6 +73,8 @@ def compile_engine(settings: Settings, *, unless_kept: bool = False) -> None:
     if settings.raises_alerts:
         others["resonance.pipeline.task.alerts.kernels.silence"] = alerts.compile
     others["resonance.pipeline.text.json_members"] = text.compile
+    if settings.input.text_path is not None:
+        others["resonance.pipeline.text.words"] = words.compile
     learning = f"{engine.__module__.rpartition('.')[0]}.learn"
     if unless_kept and all(map(is_kept, (learning, *others))):
         return

@@ -1,4 +1,7 @@
-"""Names of clusters by what sets each apart from the others: ``latency_ms high, cache_hit low``."""
+"""Names of clusters by what sets each apart from the others: ``latency_ms high, cache_hit low``.
+
+Where records have texts a name is of words: ``refund, card declined``.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -16,7 +19,8 @@ class _Claim(NamedTuple):
 
     feature: str
     word: str
-    """``high``, ``low``; else the value it is near, as text; empty for a feature that an engine itself reports."""
+    """``high``, ``low``; else the value it is near, as text; empty for a keyword or a feature that an engine itself
+    reports."""
     value: float
     """The centre when the name was found."""
 
@@ -24,6 +28,8 @@ class _Claim(NamedTuple):
         return f"{self.feature} {self.word}" if self.word else self.feature
 
     def holds(self, cluster: ClusterSnapshot, peers: Sequence[ClusterSnapshot]) -> bool:
+        if "keywords" in cluster:
+            return not self.word and self.feature in cluster["keywords"]
         if not self.word:
             return any(each["feature"] == self.feature for each in cluster.get("salient", ())[: 2 * NAMING])
         if self.feature not in cluster["centre"]:
@@ -44,7 +50,7 @@ class _FoundName(NamedTuple):
 
 
 class AutomaticNames:
-    """Names clusters by at most two features, and keeps each name while it is true.
+    """Names clusters by at most two keywords or features, and keeps each name while it is true.
 
     A feature is ``high`` where its mean is above those of all other clusters, ``low`` where it is below them, and else
     has the value that it is near. A name is found anew only when it has become false, or no longer sets its cluster
@@ -103,9 +109,11 @@ def _apart(claims: Iterable[_Claim], cluster: ClusterSnapshot, others: Sequence[
 
 
 def _found(cluster: ClusterSnapshot, others: Sequence[ClusterSnapshot]) -> _FoundName:
-    if "salient" in cluster:
-        features = [each["feature"] for each in cluster["salient"][:NAMING]]
-        return _FoundName(tuple(_Claim(feature, "", 0.0) for feature in features), float("inf"))
+    found = cluster.get("keywords")
+    if found is None and "salient" in cluster:
+        found = [each["feature"] for each in cluster["salient"]]
+    if found is not None:
+        return _FoundName(tuple(_Claim(each, "", 0.0) for each in found[:NAMING]), float("inf"))
     features, reached = covering([distances(cluster, other) for other in others], cluster["centre"])
     claims = tuple(_Claim(each, _word(each, cluster, others), cluster["centre"][each]) for each in features)
     return _FoundName(claims, min(reached, default=float("inf")))

@@ -7,6 +7,7 @@ from resonance.schemas.cluster_event import (
     Centre,
     ClusterEvent,
     ClusterId,
+    ClusterKeywords,
     ClusterNodes,
     ClusterSize,
     ClusterSnapshot,
@@ -51,6 +52,7 @@ class Cluster(TypedDict):
     nodes: ClusterNodes
     omitted: NotRequired[Omitted]
     salient: NotRequired[Salient]
+    keywords: NotRequired[ClusterKeywords]
     examples: NotRequired[Annotated[list[ClusterExample], ("maxItems", 3)]]
     """Its most typical records of late, the most typical first; of the first level only, and absent where there are
     none."""
@@ -99,6 +101,8 @@ def describe_cluster(snapshot: ClusterSnapshot, event: ClusterEvent, since: str 
         cluster["omitted"] = snapshot["omitted"]
     if "salient" in snapshot:
         cluster["salient"] = snapshot["salient"]
+    if "keywords" in snapshot:
+        cluster["keywords"] = snapshot["keywords"]
     if "subtree" in event:
         cluster["subtree"] = event["subtree"]
     if parent:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from resonance.schemas.common import Cause, Count, Level, ModelVersion, Natural, Share, StreamId, Text, Time
 
-ClusterEventKind = Literal["emerged", "absorbed", "split", "vanished", "version_started", "stream_ended"]
+ClusterEventKind = Literal["emerged", "absorbed", "split", "vanished", "described", "version_started", "stream_ended"]
 
 
 class SalientFeature(TypedDict):
@@ -46,6 +46,16 @@ Salient = Annotated[
     ),
 ]
 
+ClusterKeywords = Annotated[
+    list[str],
+    ("maxItems", 3),
+    (
+        "description",
+        "Words, and pairs of words, that stand in its texts much more often than in those of the other clusters, the "
+        "most distinctive first; absent where records have no texts (``input.text_path``).",
+    ),
+]
+
 
 class ClusterSnapshot(TypedDict):
     """A cluster as it was read, in the units of the input."""
@@ -57,6 +67,7 @@ class ClusterSnapshot(TypedDict):
     nodes: ClusterNodes
     omitted: NotRequired[Omitted]
     salient: NotRequired[Salient]
+    keywords: NotRequired[ClusterKeywords]
     successor: NotRequired[Text]
     """Before a ``version_started``: the cluster of `after` that goes on in its place."""
 
@@ -83,7 +94,8 @@ class ClusterEvent(TypedDict):
 
     kind: ClusterEventKind
     """``emerged``: `cluster` is new. ``split``: `cluster` is new and came from `other`, which goes on. ``absorbed``:
-    `cluster` ended and goes on as `other`. ``vanished``: `cluster` ended. ``version_started``: every cluster of the
+    `cluster` ended and goes on as `other`. ``vanished``: `cluster` ended. ``described``: the texts of `cluster` have
+    other keywords. ``version_started``: every cluster of the
     stream ended, and those of `after` are there now: none where a new model begins, the present ones where emission
     begins with a model that has learned before. ``stream_ended``: the stream ended with all its clusters, because it
     had no records for long; if one comes again, a ``version_started`` with a higher version begins it anew."""

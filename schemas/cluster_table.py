@@ -426,7 +426,7 @@ class ClusterTable:
             return False
         else:
             new, is_newest = True, True
-            parts = ("id", "size", "centre", "spread", "nodes", "omitted", "salient")
+            parts = ("id", "size", "centre", "spread", "nodes", "omitted", "salient", "keywords")
             known.present[name] = cast(ClusterSnapshot, {part: parsed[part] for part in parts if part in parsed})
         life = self._life(name)
         life.size, life.began = parsed.get("size", life.size), life.began or parsed.get("since")

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from resonance.engine.base import Step
 from resonance.engine.drift import DriftWatch
 from resonance.engine.drift import watch as drift
 from resonance.engine.prepare import Preparation, preparation
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record, StreamSnapshot
 from resonance.pipeline.task import stream_task
-from resonance.pipeline.task.model import stream_model
+from resonance.pipeline.task.model import keywords, stream_model
+from resonance.pipeline.task.model.keywords import Keywords
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.partition_task import PartitionTask
 
@@ -98,6 +100,21 @@ def _drift(state: bytes) -> str:
     return digest(*(np.array([each.record, each.evidence]) for each in changes))
 
 
+def _speak(made: Keywords, first: int) -> bytes:
+    """Let the texts of 384 records follow, of three clusters."""
+    said = ("card declined", "app crashes", "parcel late", "größe falsch")
+    for start in range(first, first + 384, 64):
+        number = np.arange(start, start + 64)
+        step = Step(number[:, None] % 3, np.zeros(64), number % 11 == 0, number[:, None])
+        made.take(step, range(64), [f"{said[i % 3]} {said[i * 7919 % 4]} {i}" for i in number], range(64), 0, 64)
+        made.look()
+    return made.state()
+
+
+def _keywords(state: bytes) -> str:
+    return digest(np.frombuffer(_speak(Keywords.from_state(state), 384), np.uint8))
+
+
 def _stream() -> bytes:
     made = StreamModel(streams.settings(**{"engine.name": "modal"}), "s", ["a", "b", "c"])
     values, at = rows(400, 3), 0
@@ -156,6 +173,7 @@ KINDS = {
     "prepare": Kind(preparation.REVISION, _prepared, _prepare),
     "prepare-robust": Kind(preparation.REVISION, partial(_prepared, robust=True, rescale=True), _prepare),
     "drift": Kind(drift.REVISION, _watch, _drift),
+    "keywords": Kind(keywords.REVISION, lambda: _speak(Keywords(), 0), _keywords),
     "checkpoint": Kind(stream_task.FORMAT, _checkpoint, _checkpoint_goes_on),
     "stream": Kind(stream_model.STATE_REVISION, _stream, _stream_goes_on),
 }

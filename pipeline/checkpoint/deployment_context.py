@@ -65,6 +65,8 @@ class DeploymentContext:
             limits |= {"input.format": settings.input.format}
         if settings.limits.stream_ttl:
             limits |= {"limits.stream_ttl": settings.limits.stream_ttl}
+        if settings.input.text_path is not None:
+            limits |= {"input.text_path": settings.input.text_path}
         if settings.takes_labels:
             limits |= {"input.label_path": settings.input.label_path}
             limits |= {f"labels.{name}": value for name, value in settings.labels.model_dump(mode="json").items()}
@@ -158,7 +160,7 @@ def settings_then(settings: Settings, identity: Identity) -> Settings:
         # Their engine did not learn from labels.
         values.pop("labels", None)
         values["input"].pop("label_path", None)
-    for name in ("format", "records"):
+    for name in ("format", "records", "text_path"):
         if f"input.{name}" not in identity.limits:
             values["input"].pop(name, None)
     if "limits.stream_ttl" not in identity.limits:

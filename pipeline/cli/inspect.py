@@ -305,7 +305,7 @@ def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic:
         snapshots = [cluster.snapshot for cluster in stream.clusters]
         columns.insert(1, "name")
         for row, name, snapshot in zip(rows, shown, snapshots, strict=True):
-            row.insert(1, str(name) or f"[{automatic.name(snapshot, snapshots)}]")
+            row.insert(1, str(name) or (f"[{own}]" if (own := automatic.name(snapshot, snapshots)) else ""))
     print_table(columns, rows)
     more = max(len(cluster.centre) for cluster in stream.clusters) - SHOWN
     if wide and more > 0:

@@ -189,7 +189,7 @@ def _format(settings: Fields) -> Iterator[Problem]:
     if given.format == "json" or settings.is_framed or settings.is_otlp:
         return
     allowed = f"reads a member of a JSON object, and a record in input.format = {given.format} has none; leave it out"
-    for name in ("records", "sparse", "id_path", "time_path", "label_path"):
+    for name in ("records", "sparse", "id_path", "time_path", "label_path", "text_path"):
         if (value := getattr(given, name)) is not None:
             yield Problem(f"input.{name}", value, allowed)
     if settings.output.include:

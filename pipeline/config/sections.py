@@ -133,6 +133,8 @@ class InputSection(Section):
     """Instead of `features`: path to sparse ones (docs/data.md)."""
     label_path: OptionalPath = None
     """Path to its labels (docs/labels.md)."""
+    text_path: OptionalPath = None
+    """Path to its text, of which its cluster gets keywords (docs/data.md)."""
 
     @model_serializer(mode="wrap")
     def _only_what_counts(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

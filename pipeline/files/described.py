@@ -15,7 +15,7 @@ def notes_on_settings(seen: FileSurvey, settings: Settings, columns: Columns) ->
     given = settings.input
     listed = (given.features,) if isinstance(given.features, str) else given.features
     named = {"input.features": listed} if given.sparse is None else {"input.sparse": (given.sparse,)}
-    for name in ("id_path", "time_path", "label_path"):
+    for name in ("id_path", "time_path", "label_path", "text_path"):
         if (path := getattr(given, name)) is not None:
             named[f"input.{name}"] = (path,)
     tolerant = settings.prepare.missing != "reject"

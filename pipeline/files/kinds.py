@@ -158,6 +158,12 @@ def names_each(column: Column, records: int) -> bool:
     return all(map(str.isdigit, texts)) or not all(as_number(text) or as_number(text, comma=True) for text in texts)
 
 
+def is_prose(column: Column) -> bool:
+    """Return whether a column has texts of several words, most of them different."""
+    several = [text for text in column.sample if type(text) is str and text.count(" ") > 1]
+    return column.only(str) and len(column.words) > FEW and 2 * len(several) > len(column.sample)
+
+
 def _names_records(name: str, column: Column) -> bool:
     if not column.only(str, int):
         return False

@@ -11,6 +11,7 @@ from resonance.pipeline.files.kinds import (
     is_constant,
     is_constant_text,
     is_counter,
+    is_prose,
     is_rfc3339,
     last,
     names_each,
@@ -68,6 +69,8 @@ class Suggestion:
     """Which records should share a model."""
     notes: list[Note]
     """What is worth knowing besides."""
+    text_path: str | None = None
+    """Path to texts that give clusters keywords, where their features are numbers without names."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -81,6 +84,8 @@ class Suggestion:
             found["input.id_path"] = self.id_path
         if self.time_path:
             found["input.time_path"] = self.time_path
+        if self.text_path:
+            found["input.text_path"] = self.text_path
         if self.gaps:
             found["prepare.missing"] = "mean"
         return found
@@ -126,6 +131,9 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
         for path, column in seen.columns.items()
         if path in others and is_constant_text(column, seen.records)
     }
+    texts = [path for path in seen.columns if path in others and is_prose(seen.columns[path])]
+    text_path = max(texts, key=lambda path: sum(map(len, seen.columns[path].sample))) if as_array and texts else None
+    left_out |= {path: "texts: input.text_path gives clusters keywords" for path in texts if path != text_path}
     stream = _stream_of(seen, columns.key)
     # The key is the same in all records of a model.
     same = columns.key if stream == "key" else None
@@ -150,7 +158,9 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     clock = clock_of(seen, kinds)
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
     id_path, timestamps = next(iter(ids), None), " ".join(columns.time) or None if time is None else None
-    return Suggestion(features, sparse, id_path, reason, time, gaps, left_out, timestamps, categories, stream, notes)
+    return Suggestion(
+        features, sparse, id_path, reason, time, gaps, left_out, timestamps, categories, stream, notes, text_path
+    )
 
 
 def _of_label(column: Column) -> str:

@@ -1,6 +1,6 @@
 """Signs of incidents: alerts and drifts of a stream, with the time at which what they show began."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -73,6 +73,8 @@ class Sign:
     moves: Mapping[str, Move] = field(default_factory=dict)
     centre: Mapping[str, float] = field(default_factory=dict)
     """Of a new cluster."""
+    keywords: Sequence[str] | None = None
+    """Of a new cluster, where records have texts."""
     values: Mapping[str, Value] = field(default_factory=dict)
     """Of an alert that names features."""
     unlike: float = 0.0
@@ -149,8 +151,11 @@ class SignTable:
                     # Most records of what splits off are older than the split.
                     size = begun["size"] if payload["kind"] == "emerged" else 0.0
                     centre = {name: float(value) for name, value in begun["centre"].items()}
-                    own = {"size": size, "centre": centre, "time": payload["time"]}
+                    own = {"size": size, "centre": centre, "time": payload["time"], "keywords": begun.get("keywords")}
                     _put(self._begun, payload["cluster"], at, own)
+                elif payload["kind"] == "described" and payload["cluster"] in self._begun:
+                    since, known = self._begun[payload["cluster"]]
+                    self._begun[payload["cluster"]] = since, {**known, "keywords": payload["after"][0]["keywords"]}
             else:
                 return
             # Of many records in a message none says how many there are; the largest index is near it.
@@ -219,7 +224,7 @@ class SignTable:
     def _of_alert(self, alert: Mapping[str, Any], pace: float) -> Sign:
         rule, since = alert["rule"], alert["since"]
         time = seconds(since)
-        onset, centre, share, evidence = time, {}, 0.0, alert["evidence"]
+        onset, centre, share, evidence, keywords = time, {}, 0.0, alert["evidence"], None
         records = evidence.get("records", 0.0)
         if rule == "unlike":
             share = evidence.get("unlike", records) / (records or 1.0)
@@ -230,13 +235,14 @@ class SignTable:
         elif alert.get("cluster") in self._begun:
             begun = self._begun[alert["cluster"]][1]
             onset, centre = seconds(begun["time"]) - pace * begun["size"], begun["centre"]
+            keywords = None if begun["keywords"] is None else [*map(str, begun["keywords"])]
         place = place_of(alert)
         cleared = self._cleared.get(alert["key"])
         # Times of records may go back.
         is_open = cleared is None or cleared[1]["seq"] < alert["seq"]
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, min(onset, time), since,
-            alert["text"], centre=centre, is_open=is_open, unlike=share,
+            alert["text"], centre=centre, keywords=keywords, is_open=is_open, unlike=share,
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 

@@ -63,6 +63,8 @@ class InspectedCluster:
     """Features of sparse records that `centre` and `spread` leave out because a message has no room for them."""
     salient: Sequence[SalientFeature]
     """Empty for engines that do not weigh features."""
+    keywords: Sequence[str] | None
+    """None where records have no texts."""
     examples: Sequence[ClusterExample]
     """Its most typical records of late, on the first level."""
     of_before: Sequence[str]
@@ -80,6 +82,8 @@ class InspectedCluster:
         }
         if self.salient:
             found["salient"] = list(self.salient)
+        if self.keywords is not None:
+            found["keywords"] = list(self.keywords)
         return found
 
 
@@ -163,7 +167,11 @@ class InspectedStream:
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields as plain values."""
-        return asdict(self)
+        values = asdict(self)
+        for each in values["clusters"]:
+            if each["keywords"] is None:
+                del each["keywords"]
+        return values
 
 
 def inspect(
@@ -284,6 +292,7 @@ def _inspected(
                 recent=None if known.recent is None else known.recent.get(emitted["id"], 0.0),
                 omitted=emitted.get("omitted", 0),
                 salient=emitted.get("salient", ()),
+                keywords=emitted.get("keywords"),
                 examples=examples_of(model, emitted["id"], state.at),
                 of_before=features_of_before(emitted["centre"], known.ranges),
             )

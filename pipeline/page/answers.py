@@ -253,11 +253,12 @@ def _row(stream: StreamView, alerts: int) -> dict[str, Any]:
 def _cluster_row(
     stream: StreamView, name: str, known: Present, detail: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    features = sets_apart(detail, peers[:COMPARED])[:SHOWN]  # type: ignore[arg-type]
+    # Numbers of an embedding say nothing beside its words.
+    features = [] if "keywords" in detail else sets_apart(detail, peers[:COMPARED])[:SHOWN]  # type: ignore[arg-type]
     return {
         "id": name,
         # What sets it apart.
-        "name": centres(detail, features),  # type: ignore[arg-type]
+        "name": centres(detail, features) or ", ".join(detail.get("keywords", ())),  # type: ignore[arg-type]
         "salient": [_feature(detail, feature, peers) for feature in features],
         "size": known.size,
         "share": stream.history.recent(name),

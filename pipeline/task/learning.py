@@ -12,6 +12,7 @@ from resonance.pipeline.task.encode.assignments import LatestTexts, StreamTexts
 from resonance.pipeline.task.encode.cluster_description import emitted, present
 from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
 from resonance.pipeline.task.encode.drift_events import Change, describe_drift, kind_of
+from resonance.pipeline.task.model.keywords import Keywords
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_drift import Marks, WatchedChange
 from resonance.pipeline.task.model.stream_model import StreamModel
@@ -99,6 +100,8 @@ class Learner:
         """
         if model.ended is not None or model.listing is not None:
             self._open(model, rows.cause(0))
+        if model.keywords is not None:
+            self._describe(model, model.keywords, rows.cause(0))
         result = model.process(*rows.batch.given(rows.places), marks)
         self._health.learned(model, result, emitted=rows.outputs is not None)
         looked = 0
@@ -111,10 +114,11 @@ class Learner:
             began = event.kind in ("emerged", "split")
             if began:
                 model.lifetimes.since[name] = cause.time
-            if model.examples is not None and not event.path:
-                ended = event.other if event.kind == "split" else event.cluster
-                if ended is not None and event.kind != "emerged":
-                    model.examples.drop(ended)
+            if not event.path:
+                if model.examples is not None and event.kind != "emerged":
+                    model.examples.drop(event.other or 0 if event.kind == "split" else event.cluster)
+                if model.keywords is not None:
+                    model.keywords.follow(event)
             self.encoder.event(model, texts, event, cause)
             if not began:
                 self._end(model, [name], cause)
@@ -130,10 +134,26 @@ class Learner:
         batch, places, outputs = rows
         if model.examples is not None and result.step is not None:
             model.examples.take(result.step, result.learned, batch, places, start, stop)
+        if model.keywords is not None and batch.texts is not None and result.step is not None:
+            model.keywords.take(result.step, result.learned, batch.texts, places, start, stop)
         if model.lifetimes:
             before = batch.offsets[places[start - 1]] if start else model.next - 1
             for at, cluster in model.lifetimes.due(batch.times, batch.offsets, places[start:stop], before):
                 self.encoder.tombstone(cluster, EventCause(batch, at, outputs))
+
+    def _describe(self, model: StreamModel, keywords: Keywords, cause: EventCause) -> None:
+        """Find keywords anew before a record, where that is due, and write which clusters have others.
+
+        What is written of the records before does not depend on where they were cut.
+        """
+        changed = keywords.look()
+        there = {cluster.id: cluster for cluster in model.engine.clusters() if not cluster.path} if changed else {}
+        for number, (before, after) in changed.items():
+            if number in there:
+                self.encoder.described(model, self.texts_of(model), there[number], (before, after), cause)
+                model.seq += 1
+                if cause.outputs is not None:
+                    self._health.count("described")
 
     def _drift(self, model: StreamModel, change: Change, cause: EventCause) -> None:
         """Give a drift event its number, and write it where it is emitted."""

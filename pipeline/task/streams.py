@@ -375,6 +375,7 @@ class Streams(ModelStore):
         if model.labels is not None:
             model.labels.bound(self._settings)
         model.watch_drift(self._settings)
+        model.read_texts(self._settings)
         return model
 
     def _read(self, key: bytes | None, stored: StoredModel) -> StreamModel:

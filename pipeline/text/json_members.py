@@ -22,6 +22,7 @@ NUMBERS = -1  # an array of the numbers of all columns
 MEMBERS = -2  # an object, whose members are those of the second level
 ID = -3  # text, or a whole number
 TIME = -4  # RFC 3339 text, or milliseconds since 1970
+TEXT = -5  # text, with escapes or without
 
 # What a reading says: what is in a record, or more.
 WITHOUT_ID = 1
@@ -66,8 +67,8 @@ class MemberColumns(NamedTuple):
     numbers: FloatArray
     """One row for each record; NaN for what is null or missing."""
     found: IntArray
-    """Of shape (3, records): where each id begins and ends, both 0 where there is none, and the time in milliseconds
-    since 1970; `NOT_READ` first where the record is left to others."""
+    """Of shape (5, records): where each id begins and ends, both 0 where there is none, the time in milliseconds since
+    1970, and where each text begins and ends; `NOT_READ` first where the record is left to others."""
 
 
 class _Members(NamedTuple):
@@ -90,6 +91,7 @@ class _Cells(NamedTuple):
     columns: int
     id: Any
     time: Any
+    text: Any
 
 
 @jit
@@ -314,6 +316,17 @@ def _read_time(text, p, place):
 
 
 @jit
+def _read_text(text, p, place):
+    """Note where a text begins and ends, with its quotes."""
+    if text[p] == 110:
+        return _skip_word(text, p)
+    place[0] = p
+    p = _skip_text(text, p) if text[p] == _QUOTE else _FAILED
+    place[1] = p
+    return np.int64(p)
+
+
+@jit
 def _read_members(text, p, wanted, cells):
     """Read an object of the second level, all of whose wanted members are columns."""
     if text[p] != _OPEN_OBJECT:
@@ -350,6 +363,8 @@ def _read_wanted(text, p, wanted, cells, role):
         return _read_id(text, p, cells.id)
     if role == TIME:
         return _read_time(text, p, cells.time)
+    if role == TEXT:
+        return _read_text(text, p, cells.text)
     if role == NUMBERS:
         return _read_array(text, p, wanted, cells)
     return _read_cell(text, p, wanted, cells, role)
@@ -399,7 +414,7 @@ def read_records(text, ends, stamps, wanted, columns):
     time of its own has that of Kafka, from `stamps`; -1 there means no time and becomes 1970.
     """
     source, p, count = row(text, 0), np.int64(0), wanted.roles.shape[1]
-    seen, own, flags, high = np.empty((1, count), dtype=np.int64), np.empty((2, 2), dtype=np.int64), 0, np.uint8(0)
+    seen, own, flags, high = np.empty((1, count), dtype=np.int64), np.empty((3, 2), dtype=np.int64), 0, np.uint8(0)
     members = _Members(
         row(wanted.names, 0),
         row(wanted.ends, 0),
@@ -412,19 +427,21 @@ def read_records(text, ends, stamps, wanted, columns):
     for t in range(len(ends)):
         for member in range(count):
             seen[0, member] = 0
-        cells = _Cells(row(columns.numbers, t), columns.numbers.shape[1], row(own, 0), row(own, 1))
+        cells = _Cells(row(columns.numbers, t), columns.numbers.shape[1], row(own, 0), row(own, 1), row(own, 2))
         for column in range(cells.columns):
             cells.numbers[column] = np.nan
-        own[0, 0] = own[0, 1] = 0
+        own[0, 0] = own[0, 1] = own[2, 0] = own[2, 1] = 0
         own[1, 0] = 0 if stamps[t] == -1 else stamps[t]
         p = _read_record(source, p, members, cells)
         if p != ends[t] or not _has_all(members) or not FIRST <= own[1, 0] <= LAST:
             columns.found[0, t], p = NOT_READ, ends[t]
+            own[2, 0] = own[2, 1] = 0
             flags |= UNREAD
         else:
             columns.found[0, t], columns.found[1, t], columns.found[2, t] = own[0, 0], own[0, 1], own[1, 0]
             if own[0, 0] == own[0, 1]:
                 flags |= WITHOUT_ID
+        columns.found[3, t], columns.found[4, t] = own[2, 0], own[2, 1]
         p += 1
     for at in range(p):
         high |= source[at]
@@ -436,5 +453,5 @@ def compile() -> None:
     text: Bytes = np.frombuffer(b"{}\0", np.uint8).reshape(1, -1)
     none: IntArray = np.zeros((1, 0), np.int64)
     wanted = Wanted(text, none, none, 0, nulls=False)
-    columns = MemberColumns(np.zeros((1, 1)), np.zeros((3, 1), np.int64))
+    columns = MemberColumns(np.zeros((1, 1)), np.zeros((5, 1), np.int64))
     read_records(text, np.array([2]), np.array([0]), wanted, columns)

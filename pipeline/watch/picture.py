@@ -292,8 +292,8 @@ def _cell(column: int, row: int, shade: float) -> Any:
 
 
 def _in_words(life: StreamLife) -> bool:
-    """Return whether each cluster has features of its own, so that there is no table of them."""
-    return any("salient" in each for each in life.clusters.values())
+    """Return whether each cluster has words or features of its own, so that there is no table of them."""
+    return any("salient" in each or "keywords" in each for each in life.clusters.values())
 
 
 def _present(life: StreamLife) -> list[ClusterSnapshot]:
@@ -318,8 +318,7 @@ def _shades(life: StreamLife, names: Sequence[str]) -> dict[str, list[float]]:
 def _columns(life: StreamLife) -> list[str]:
     """Return the features of the table."""
     present = _present(life)
-    if any("salient" in each for each in present):
-        # Each cluster has its own.
+    if _in_words(life):
         return []
     return columns_of(present, MOST_FEATURES)
 

@@ -33,6 +33,11 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
     if kind == "split":
         parent = _find(other, event["after"]) or _find(other, event["before"])
         return f"{name} split from {other}" + _details(_moves(parent, new))
+    if kind == "described":
+        now, before = portrait(new), portrait(old)
+        return f"{name} has {f'the keywords {now}' if now else 'no keywords'}" + (
+            f" instead of {before}" * bool(before)
+        )
     if kind == "absorbed":
         heir = _find(other, event["after"]) or _find(other, event["before"])
         return f"{name} was absorbed by {other}{lived}" + _details(_moves(old, heir), _records(heir, "{} together"))
@@ -71,9 +76,11 @@ def _find(name: str | None, clusters: Sequence[ClusterSnapshot]) -> ClusterSnaps
 
 
 def _moves(start: ClusterSnapshot | None, end: ClusterSnapshot | None) -> str:
-    """Return the features that differ most, in units of their spread, as ``name from -> to``."""
+    """Return the features that differ most, in units of their spread, as ``name from -> to``; keywords say more."""
     if start is None or end is None:
         return ""
+    if "keywords" in end:
+        return portrait(end)
     apart = distances(end, start)
     notable = sorted(apart, key=lambda feature: -apart[feature])[:MOVED]
     notable = [feature for feature in notable if apart[feature] >= _NOTABLE] or notable[:1]
@@ -83,8 +90,11 @@ def _moves(start: ClusterSnapshot | None, end: ClusterSnapshot | None) -> str:
 
 
 def portrait(cluster: ClusterSnapshot | None, peers: Iterable[ClusterSnapshot] = ()) -> str:
-    """Return the features that set a cluster apart from its peers (`sets_apart`), with its means."""
-    return "" if cluster is None else centres(cluster, sets_apart(cluster, peers)[:SHOWN])
+    """Return what sets a cluster apart from its peers: its keywords, or features (`sets_apart`) with its means."""
+    if cluster is None:
+        return ""
+    keywords = cluster.get("keywords")
+    return centres(cluster, sets_apart(cluster, peers)[:SHOWN]) if keywords is None else ", ".join(keywords)
 
 
 def centres(cluster: ClusterSnapshot, features: Iterable[str]) -> str:

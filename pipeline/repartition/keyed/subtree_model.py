@@ -58,13 +58,14 @@ class SubtreeModel(StreamModel):
         # `number` counts the messages that were applied.
         self.next = self.seq = self.number = self.snapshot_bytes = 0
         self.lifetimes = Lifetimes()
+        self.read_texts(settings)
 
     def _of(self, part: Part) -> None:
         self.name = part.name
         self._part, self.version, self.root_node = part, part.version, part.node
         self.ended = self.listing = self.last = None
         self.sent = {}
-        self.labels = self.drift = self.alerts = self.examples = self.began = self.seen = None
+        self.labels = self.drift = self.alerts = self.examples = self.keywords = self.began = self.seen = None
         self.drifts = 0
 
     @property

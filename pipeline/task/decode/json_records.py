@@ -59,6 +59,7 @@ class Decoded(NamedTuple):
     time: str
     labels: Labels | None = None
     included: str = ""
+    text: str | None = None
 
 
 class InputMapping:
@@ -71,6 +72,7 @@ class InputMapping:
         self._has_ids = bool(self._id_path)
         self._time_path = _path(settings.input.time_path)
         self._label_path = _path(settings.input.label_path)
+        self._text_path = _path(settings.input.text_path)
         self._takes_labels = settings.takes_labels
         self._is_json = settings.input.format == "json" or settings.has_many
         self._accepts_missing = settings.prepare.missing != "reject"
@@ -155,14 +157,21 @@ class InputMapping:
             long = self._may_lose(values)
             included = [self._included(parsed, value, long=long) for parsed, value in zip(objects, values, strict=True)]
         row_labels = self._row_labels(objects, values, ids) if self._takes_labels else []
-        return RecordBatch(rows, times, sizes, ids=ids, included=included, labels=row_labels, index=range(count))
+        batch = RecordBatch(rows, times, sizes, ids=ids, included=included, labels=row_labels, index=range(count))
+        if self._text_path:
+            texts = _members(objects, self._text_path)
+            if not set(map(type, texts)) <= {str, type(None), type(ABSENT)}:
+                raise TypeError("not texts")
+            batch.texts = [None if text is ABSENT else text for text in texts]
+        return batch
 
     def _plain_json(self, layout: AnyLayout) -> PlainJson | None:
         """Return what reads plain records, where these need nothing of their objects but features, ids and times."""
         if self._plain[0] is not layout:
             made = None
             if isinstance(layout, Layout) and self._is_json and not self._include and not self._takes_labels:
-                made = PlainJson.of(layout, self._id_path, self._time_path, nulls=self._accepts_missing)
+                paths = self._id_path, self._time_path
+                made = PlainJson.of(layout, *paths, text_path=self._text_path, nulls=self._accepts_missing)
             self._plain = layout, made
         return self._plain[1]
 
@@ -257,6 +266,7 @@ class InputMapping:
     def _one_by_one(self, records: RecordColumns, layout: AnyLayout, start: int) -> RecordBatch:
         rows, times, ids, index = list[Any](), list[str](), list[bytes](), list[int]()
         decoded = RecordBatch(None, times, [], index=index, included=[] if self._include else None)
+        decoded.texts = [] if self._text_path else None
         for at, record in enumerate(records, start):
             if record.value is None:
                 decoded.skipped += 1
@@ -275,6 +285,8 @@ class InputMapping:
             ids.append(found.id or b"null")
             if decoded.included is not None:
                 decoded.included.append(found.included)
+            if decoded.texts is not None:
+                decoded.texts.append(found.text)
         decoded.rows, decoded.ids = layout.stacked(rows), ids if self._has_ids else None
         return decoded
 
@@ -285,7 +297,7 @@ class InputMapping:
         id_, time = self._id(parsed, value), self._time(parsed, record.timestamp)
         labels = self._labels(parsed, value)
         included = self._included(parsed, value) if self._include else ""
-        return Decoded(row, id_, time, labels, included)
+        return Decoded(row, id_, time, labels, included, self._text(parsed))
 
     def _joined(self, parts: list[RecordBatch], layout: AnyLayout) -> RecordBatch:
         rows: list[Any] = [part.rows for part in parts]
@@ -300,6 +312,7 @@ class InputMapping:
             ids=all_of(part.ids for part in parts) if self._has_ids else None,
             included=all_of(part.included for part in parts) if self._include else None,
             labels=all_of(part.labels for part in parts),
+            texts=all_of(part.texts for part in parts) if self._text_path else None,
             index=all_of(part.index for part in parts),
             faults=all_of(part.faults for part in parts),
             skipped=sum(part.skipped for part in parts),
@@ -359,6 +372,16 @@ class InputMapping:
         """Return the labels, or None if there are none to learn."""
         path = self._label_path
         return labels_of(self._member(parsed, value, path), str(self._settings.input.label_path)) if path else None
+
+    def _text(self, parsed: dict[str, Any]) -> str | None:
+        """Return the text, or None without one."""
+        found = find(parsed, self._text_path) if self._text_path else None
+        if found is ABSENT or found is None:
+            return None
+        if type(found) is not str:
+            where = self._settings.input.text_path
+            raise FaultError("validate", "wrong_type", f"{where} is {kind_of(found)}; it must be text")
+        return found
 
     def stamp(self, record: SourceRecord) -> str:
         """Return Kafka's timestamp as the time of a record without a time of its own.

@@ -43,7 +43,7 @@ class LabelDecoding:
             raise TypeError("engines that learn from labels take no sparse records")
         rows = np.zeros((len(entries), given.rows.shape[1]))
         rows[[place for place, (_, row, *_) in enumerate(entries) if row >= 0]] = given.rows
-        included = given.included
+        included, texts = given.included, given.texts
         return RecordBatch(
             rows,
             [time for *_, time in entries],
@@ -51,6 +51,7 @@ class LabelDecoding:
             ids=[own.id or b"null" for _, _, own, _ in entries],
             included=None if included is None else ["{}" if row < 0 else included[row] for _, row, *_ in entries],
             labels=[own for _, _, own, _ in entries],
+            texts=None if texts is None else [None if row < 0 else texts[row] for _, row, *_ in entries],
             index=[index for index, *_ in entries],
             faults=faults,
             skipped=given.skipped,

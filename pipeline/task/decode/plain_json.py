@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final, Self
 
 import numpy as np
+import orjson
 from resonance.engine.base import IntArray
 from resonance.pipeline.columns import Texts, Times, behind
 from resonance.pipeline.json_paths import Path
@@ -22,21 +23,28 @@ _NULL: Final = np.frombuffer(b"null", np.uint8)
 
 
 class PlainJson:
-    """Reads the records of a layout; without a path there are no ids, or times."""
+    """Reads the records of a layout; without a path there are no ids, times, or texts."""
 
     def __init__(self, wanted: Wanted, columns: int) -> None:
         self._wanted = wanted
         self._columns = columns
         self._has_ids = json_members.ID in wanted.roles
+        self._has_texts = json_members.TEXT in wanted.roles
 
     @classmethod
-    def of(cls, layout: Layout, id_path: Path, time_path: Path, *, nulls: bool) -> Self | None:
+    def of(cls, layout: Layout, id_path: Path, time_path: Path, *, text_path: Path = (), nulls: bool) -> Self | None:
         """Return what reads records of a layout; None for layouts that are not frequent."""
         if (group := layout.only_group) is None:
             return None
         container, keys, columns = group
         own: list[tuple[Path, int]] = [
-            (path, role) for path, role in ((id_path, json_members.ID), (time_path, json_members.TIME)) if path
+            (path, role)
+            for path, role in (
+                (id_path, json_members.ID),
+                (time_path, json_members.TIME),
+                (text_path, json_members.TEXT),
+            )
+            if path
         ]
         second: list[tuple[str, int]] = []
         if not container:
@@ -60,10 +68,10 @@ class PlainJson:
 
         Return the batch, with room for the records that are left to others, and the positions of these.
         """
-        text, found = read_only(records.text), np.empty((3, len(records)), np.int64)
+        text, found = read_only(records.text), np.empty((5, len(records)), np.int64)
         columns = MemberColumns(np.empty((len(records), self._columns)), found)
         flags = json_members.read_records(text[np.newaxis], records.ends, records.times, self._wanted, columns)
-        begins, ends, times = found
+        begins, ends, times, *spans = found
         sizes = records.sizes
         if (too_large := sizes > largest).any():
             begins[too_large] = NOT_READ
@@ -73,6 +81,8 @@ class PlainJson:
             flags |= json_members.UNREAD
         unread = np.flatnonzero(begins == NOT_READ).tolist() if flags & json_members.UNREAD else []
         batch = RecordBatch(columns.numbers, Times(times), sizes.tolist(), index=range(len(records)))
+        if self._has_texts:
+            batch.texts = _texts(text, *spans)
         if not self._has_ids:
             return batch, unread
         if flags & json_members.WITHOUT_ID:
@@ -81,6 +91,13 @@ class PlainJson:
             text = np.concatenate((text, _NULL))
         batch.ids = Texts(text, begins, ends)
         return batch, unread
+
+
+def _texts(text: Bytes, begins: IntArray, ends: IntArray) -> list[str | None]:
+    """Return the texts that stand at some places as JSON, None for those of no length."""
+    present = begins < ends
+    given = iter(orjson.loads(b"[%b]" % b",".join(Texts(text, begins[present], ends[present]))))
+    return [next(given) if there else None for there in present.tolist()]
 
 
 def _is_utf8(text: Bytes) -> bool:

@@ -65,6 +65,8 @@ class RecordBatch:
     """The records' own times on the scale of that clock, in milliseconds; one ahead of it is not confirmed."""
     elements: list[int | None] | None = None
     """Which record of its message each is, None for one that is the message; None where all are."""
+    texts: list[str | None] | None = None
+    """The records' texts, where ``input.text_path`` is set."""
     index: Sequence[int] = field(default_factory=list)
     """Positions of the usable records in the batch."""
     faults: list[Fault] = field(default_factory=list)
@@ -86,6 +88,9 @@ class RecordBatch:
             room, own = Texts.of(ids), Texts.of(others.ids)
             room.begins[places], room.ends[places] = own.begins + len(room.text), own.ends + len(room.text)
             ids = Texts(np.concatenate((room.text, own.text)), room.begins, room.ends)
+        if self.texts is not None and others.texts is not None:
+            for place, text in zip(places, others.texts, strict=True):
+                self.texts[place] = text
         whole = replace(self, times=times, ids=ids)
         if len(places) < len(positions):
             kept = sorted(set(self.index) - (set(positions) - set(places)))
@@ -169,6 +174,7 @@ class RecordBatch:
             some(self.clocks),
             some(self.own_times),
             some(self.elements),
+            some(self.texts),
         )
 
 

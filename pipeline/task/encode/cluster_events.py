@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
-from resonance.engine.base import Event
+from resonance.engine.base import Cluster, Event
 from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Outputs, TopicPartition, routes_offset_header
@@ -116,6 +116,24 @@ class EventEncoder:
         name = f"{path}/{event.number}"
         cause.put("cluster_events", [self._event_message(payload, cause, name, cause.key)])
         self._clusters(model, payload, cause, name)
+
+    def described(
+        self,
+        model: StreamModel,
+        texts: StreamTexts,
+        cluster: Cluster,
+        keywords: tuple[list[str], list[str]],
+        cause: EventCause,
+    ) -> None:
+        """Write that a cluster has other `keywords`, those before and those from this record on."""
+        before, after = describe(model, texts, cluster), describe(model, texts, cluster)
+        before["keywords"], after["keywords"] = keywords
+        payload = _of_all(model, "described", model.seq, [before], [after])
+        payload["cluster"] = after["id"]
+        if cause.outputs is not None:
+            name = f"described/{after['id']}"
+            cause.put("cluster_events", [self._event_message(payload, cause, name, cause.key)])
+            self._clusters(model, payload, cause, name)
 
     def version_started(
         self,

@@ -20,6 +20,7 @@ from resonance.pipeline.task.decode.faults import not_prepared
 from resonance.pipeline.task.decode.labels import RowLabels
 from resonance.pipeline.task.model import label_learning
 from resonance.pipeline.task.model.examples import Examples
+from resonance.pipeline.task.model.keywords import Keywords
 from resonance.pipeline.task.model.label_memory import LabelMemory
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.lifetimes import Lifetimes
@@ -72,6 +73,8 @@ class StreamModel:
         When the clusters began, and which ended clusters the compacted topic still has.
     examples : Examples or None
         The most typical records of late of its clusters; None for a subtree, which knows no records.
+    keywords : Keywords or None
+        What the texts of its clusters speak of; None where records have no texts.
     last : tuple or None
         Status and cluster of the last assignment, for ``output.assignments = "changes"``.
     snapshot_bytes : int
@@ -102,6 +105,7 @@ class StreamModel:
         "ended",
         "engine",
         "examples",
+        "keywords",
         "labels",
         "last",
         "lifetimes",
@@ -133,6 +137,8 @@ class StreamModel:
         self.listing: list[ClusterSnapshot] | None = None
         self.lifetimes = Lifetimes()
         self.examples: Examples | None = Examples()
+        self.keywords: Keywords | None = None
+        self.read_texts(settings)
         self.last: tuple[str, int] | None = None
         self.snapshot_bytes = 0
         self.sent: dict[int, int] = {}
@@ -151,6 +157,13 @@ class StreamModel:
             self.drift = None
         elif self.drift is None or self.drift.parameters != wanted:
             self.drift = StreamDrift(wanted)
+
+    def read_texts(self, settings: Settings) -> None:
+        """Count the words of texts as the settings want it."""
+        if settings.input.text_path is None:
+            self.keywords = None
+        elif self.keywords is None:
+            self.keywords = Keywords()
 
     @property
     def stream(self) -> str:
@@ -195,6 +208,8 @@ class StreamModel:
         room, wanted = self.room, self.preparation.wanted
         if self.drift is not None:
             rows = min(rows, wanted or self.drift.room)
+        if self.keywords is not None:
+            rows = min(rows, self.keywords.room)
         return rows if room is None else min(rows, wanted + (room or LOOK))
 
     def _rescale(self, result: LearnResult) -> None:
@@ -340,6 +355,8 @@ class StreamModel:
             parts["labels"] = self.labels.state(self.preparation.dimension)
         if self.drift is not None:
             parts["drift"] = self.drift.state()
+        if self.keywords is not None:
+            parts["keywords"] = self.keywords.state()
         return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     @classmethod
@@ -355,7 +372,8 @@ class StreamModel:
         kind = "sparse" if "sparse" in arrays else "prepare"
         parts = {kind, "engine"} | ({"labels"} if issubclass(engine_class, LabelEngine) else set())
         model.drift = StreamDrift.from_state(arrays["drift"].tobytes()) if "drift" in arrays else None
-        if arrays.keys() - {"drift"} not in (parts, parts | {"labels"}):
+        model.keywords = Keywords.from_state(arrays["keywords"].tobytes()) if "keywords" in arrays else None
+        if arrays.keys() - {"drift", "keywords"} not in (parts, parts | {"labels"}):
             raise StateError(
                 f"the state of stream {name} has parts {sorted(arrays)}, not {' and '.join(sorted(parts))}"
             )

@@ -127,6 +127,7 @@ function clusterTable(found: Found): HTMLElement {
   return h("table", {}, h("thead", {}, h("tr", {}, ...heads.map(([name, kind]) => h("th", { class: kind, scope: "col" }, name)))), h("tbody", {}, ...rows));
 }
 
-function salient(row: ClusterRow): HTMLElement[] {
+function salient(row: ClusterRow): (HTMLElement | string)[] {
+  if (!row.salient.length) return [row.name];
   return row.salient.map((feature) => h("span", { class: "salient" }, against(feature)));
 }
