@@ -149,8 +149,8 @@ def look(topic: LookedAt, as_json: Json = False) -> None:
     found, text, notes = looking.look(messages), "", list[str]()
     if found.suggestion is not None:
         name = settings.name if "name" in settings.model_fields_set else topic
-        bootstrap = settings.broker.bootstrap
-        text = suggest.as_file(found.suggestion, topic, name=name, bootstrap=bootstrap, more=found.given)
+        broker = settings.dump()["broker"]
+        text = suggest.as_file(found.suggestion, topic, name=name, broker=broker, more=found.given)
         notes = [note.text for note in found.suggestion.findings]
     kinds = dict(found.kinds.most_common())
     if as_json:
