@@ -39,10 +39,13 @@ class OtlpFields:
         # By both names in JSON: the field's name, the type of what is taken as it is, and what reads the rest.
         self._fields: dict[str, tuple[str, type[Any] | None, Read]] = {}
         for field in descriptor.fields:
-            as_it_is, read = _reader(field, known)
+            kind: Any = _TYPES.get(field.type, int)
+            read: Read = partial(_scalar, kind)
+            if (inner := field.message_type) is not None:
+                kind, read = None, (known.get(inner.full_name) or OtlpFields(inner, known)).read
             if field.is_repeated:
-                as_it_is, read = None, partial(_repeated, read)
-            self._fields |= dict.fromkeys((field.json_name, field.name), (field.name, as_it_is, read))
+                kind, read = None, partial(_repeated, read)
+            self._fields |= dict.fromkeys((field.json_name, field.name), (field.name, kind, read))
         self._choices = [{field.name for field in choice.fields} for choice in descriptor.oneofs]
 
     def message(self, request: type[Any], given: Any) -> Any:
@@ -71,13 +74,6 @@ class OtlpFields:
         if len(found) > 1 and any(len(found.keys() & choice) > 1 for choice in self._choices):
             raise ValueError(_UNUSUAL)
         return found
-
-
-def _reader(field: FieldDescriptor, known: dict[str, OtlpFields]) -> tuple[type[Any] | None, Read]:
-    if (kind := field.message_type) is not None:
-        return None, (known.get(kind.full_name) or OtlpFields(kind, known)).read
-    as_it_is = _TYPES.get(field.type, int)
-    return as_it_is, partial(_scalar, as_it_is)
 
 
 def _repeated(read: Read, given: Any, left: int) -> list[Any]:
