@@ -90,6 +90,13 @@ class Texts(Items[Text]):
         return cls(np.frombuffer(b"".join([part or b"" for part in parts]), np.uint8), behind(ends), ends, nulls)
 
     @classmethod
+    def repeated(cls, part: Text, count: int) -> Self:
+        """Return the same bytes, or None, some times."""
+        text = np.frombuffer(part or b"", np.uint8)
+        begins, ends = np.zeros(count, np.int64), np.full(count, len(text))
+        return cls(text, begins, ends, np.ones(count, np.bool_) if part is None else None)
+
+    @classmethod
     def joined(cls, parts: Sequence["Texts[Text]"]) -> Self:
         """Return the items of some columns, at least one, behind one another."""
         starts = np.cumsum([0, *(len(part.text) for part in parts[:-1])])

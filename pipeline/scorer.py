@@ -215,7 +215,7 @@ class Scorer:
         if not isinstance(values, np.ndarray):
             columns = RecordColumns.of_values(at, values, key, now)
             return self._scores(at, count, PartitionTask.score, columns)
-        times, keys, nowhere = Times(np.full(count, now)), Texts.of([key] * count), [-1] * count
+        times, keys, nowhere = Times(np.full(count, now)), Texts.repeated(key, count), [-1] * count
         batch = RecordBatch(values, times, [0] * count, nowhere, keys, index=range(count))
         return self._scores(at, count, PartitionTask.score_batch, batch, count)
 

@@ -176,6 +176,13 @@ def test_commands_are_those_of_the_command_line_and_variables_are_settings(monke
     settings.check_stream(4)
 
 
+def test_the_page_visits_every_worker_and_wants_a_token():
+    page, workers = SERVICES["page"], [name for name in OURS if name.startswith("worker")]
+    visited = page["command"][page["command"].index("--worker") :: 2], page["command"][4::2]
+    assert visited == (["--worker"] * 2, [f"http://{name}:6066" for name in workers])
+    assert "PAGE_TOKEN" in page["environment"]["RESONANCE_PAGE__TOKEN"]
+
+
 def test_workers_have_names_of_their_own_and_time_to_stop():
     workers = [service for name, service in OURS.items() if name.startswith("worker")]
     assert len({worker["environment"]["RESONANCE_WORKER__ID"] for worker in workers}) == len(workers) == 2

@@ -284,7 +284,7 @@ def _suggestion(
     if found is None or found.described is not None:
         return None
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
-    text = suggest.as_file(found.suggestion, topic, name=name, bootstrap=settings.broker.bootstrap)
+    text = suggest.as_file(found.suggestion, topic, name=name, broker=settings.dump()["broker"])
     if options := found.columns.options:
         text = f"# For the records of: {shlex.join(['resonance', 'produce', *names, *target, *options])}\n{text}"
     if found.more:

@@ -43,7 +43,7 @@ def plan(
     """Show each topic as it is and as it should be, or with --acls the necessary rights; change nothing."""
     from resonance.pipeline.kafka import acl, clients
     from resonance.pipeline.topics import acls as rights
-    from resonance.pipeline.topics import kinds, report
+    from resonance.pipeline.topics import kinds, report, single
     from resonance.pipeline.topics import topics as surveys
 
     settings = load()
@@ -58,12 +58,14 @@ def plan(
             for line in report.acl_lines(*shown):
                 print_line(line)
         return
-    found = surveys.survey(_cluster(settings, client), kinds.Topics.of(settings))
+    cluster = _cluster(settings, client)
+    found = surveys.survey(cluster, kinds.Topics.of(settings))
+    optional = [single.look_at(settings, cluster, kind) for kind in kinds.OPTIONAL]
     if as_json:
-        print_json(report.as_values(found))
+        print_json(report.as_values(found, optional))
         return
-    print_table(report.COLUMNS, map(report.row, found.all))
-    for line in report.notes(found):
+    print_table(report.COLUMNS, map(report.row, (*found.all, *optional)))
+    for line in report.notes(found, optional):
         print_line(line)
 
 
@@ -149,8 +151,8 @@ def look(topic: LookedAt, as_json: Json = False) -> None:
     found, text, notes = looking.look(messages), "", list[str]()
     if found.suggestion is not None:
         name = settings.name if "name" in settings.model_fields_set else topic
-        bootstrap = settings.broker.bootstrap
-        text = suggest.as_file(found.suggestion, topic, name=name, bootstrap=bootstrap, more=found.given)
+        broker = settings.dump()["broker"]
+        text = suggest.as_file(found.suggestion, topic, name=name, broker=broker, more=found.given)
         notes = [note.text for note in found.suggestion.findings]
     kinds = dict(found.kinds.most_common())
     if as_json:

@@ -213,11 +213,14 @@ def _records(settings: Fields) -> Iterator[Problem]:
         allowed = "does not go together with hierarchy = keyed; choose hierarchy = local, or send a record a message"
         yield Problem(*cause, allowed)
     if settings.features is None and given.dimension is None and given.sparse is None:
-        allowed = (
-            "needs features that are known before the first message; list them (input.features), or say how long the "
-            f"array {given.features} is (input.dimension)"
-        )
-        yield Problem(*cause, allowed)
+        yield Problem(*cause, _unknown_features(settings, "message"))
+
+
+def _unknown_features(settings: Fields, first: str) -> str:
+    # A record of an export request has no array of its own.
+    array = f", or say how long the array {settings.input.features} is (input.dimension)"
+    ways = f"list them (input.features){'' if settings.is_otlp else array}"
+    return f"needs features that are known before the first {first}; {ways}"
 
 
 def _schema_registry(settings: Fields) -> Iterator[Problem]:
@@ -283,11 +286,7 @@ def _labels(settings: Fields) -> Iterator[Problem]:
     if settings.input.id_path is None:
         yield Problem("labels.topic", topic, "needs input.id_path: a message of labels names its record by the id")
     if settings.features is None and settings.input.dimension is None:
-        allowed = (
-            "needs features that are known before the first record; list them (input.features), or say how long the "
-            f"array {settings.input.features} is (input.dimension)"
-        )
-        yield Problem("labels.topic", topic, allowed)
+        yield Problem("labels.topic", topic, _unknown_features(settings, "record"))
 
 
 def _stream_ttl(settings: Fields) -> Iterator[Problem]:

@@ -38,6 +38,9 @@ STREAMS: Final = {
 }
 """What a choice of `stream` means, beside the others."""
 
+OTLP_ROOTS: Final = {"resourceSpans": "otlp_spans", "resourceMetrics": "otlp_metrics", "resourceLogs": "otlp_logs"}
+"""What OpenTelemetry's requests have in JSON, and the formats of these."""
+
 AT_THE_MEAN: Final = (
     '"mean" places such records between the clusters, where they may form clusters of their own; "reject" makes them '
     "dead letters."
@@ -122,7 +125,9 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
         if any(type(value) in (int, float) and value > 1 for value in values):
             notes.append(Note('Its values go beyond 1, which is what they become: say prepare.ranges, for "*"'))
     if not features and sparse is None:
-        notes.append(Note("No column holds numbers: name those to use as input.features"))
+        form = next((form for root, form in OTLP_ROOTS.items() if root in seen.columns), None)
+        of_requests = f"These are requests of OpenTelemetry: set input.format = {form} and its features (docs/data.md)"
+        notes.append(Note(of_requests if form else "No column holds numbers: name those to use as input.features"))
     named_ids = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]
     others = seen.columns.keys() - {*kinds.ids, *kinds.clocks, *kinds.labels, *numbers}
     left_out |= {path: _of_label(seen.columns[path]) for path in kinds.labels}
@@ -201,12 +206,16 @@ def _stream_of(seen: FileSurvey, key: str | None) -> Literal["key", "topic"]:
     return "key" if len(set(map(str, column.sample))) * COMES_AGAIN <= seen.records else "topic"
 
 
-def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str, more: Mapping[str, Any] | None = None) -> str:
+def as_file(
+    found: Suggestion, topic: str, *, name: str, broker: Mapping[str, Any], more: Mapping[str, Any] | None = None
+) -> str:
     """Return a ``resonance.toml`` that reads the records, with what was found as comments.
 
-    `more` are settings, by dotted name, that go before those that were found.
+    `broker` are its settings, of which those of the connection are taken over, secrets masked; `more` are settings, by
+    dotted name, that go before those that were found.
     """
-    values: dict[str, Any] = {"name": name, "stream": found.stream, "broker": {"bootstrap": bootstrap}}
+    connection = {member: broker[member] for member in ("bootstrap", "librdkafka") if member in broker}
+    values: dict[str, Any] = {"name": name, "stream": found.stream, "broker": connection}
     values["input"] = {"topics": [topic]}
     for setting, value in (found.settings | dict(more or {})).items():
         section, _, member = setting.rpartition(".")

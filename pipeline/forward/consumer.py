@@ -47,6 +47,23 @@ class WaitingNotice(NamedTuple):
     notice: Notice
 
 
+def membership(settings: Settings, group: str) -> dict[str, Any]:
+    """Return the properties of a member of a group that commits by itself."""
+    session = round(1000 * settings.broker.session_timeout)
+    return {
+        **{"group.id": group, "enable.auto.commit": False},
+        **{"session.timeout.ms": session, "heartbeat.interval.ms": max(min(session // 3, 3_000), 1)},
+        "max.poll.interval.ms": max(session, round(1000 * MAX_POLL_SECONDS)),
+    }
+
+
+def close(member: Consumer) -> None:
+    """Leave the group; without an answer of the broker it notices that by itself."""
+    leaving = threading.Thread(target=member.close, daemon=True)
+    leaving.start()
+    leaving.join(CLOSE_SECONDS)
+
+
 class AlertConsumer:
     """Reads the alerts, or the incidents, as a member of a group; a new group begins with those that are open.
 
@@ -70,12 +87,10 @@ class AlertConsumer:
         self._is_paused = False
         self._client, self._group = librdkafka(settings), group
         self._refusals = Refusals(self._client)
-        session = round(1000 * settings.broker.session_timeout)
         own = {
-            **{"group.id": group, "isolation.level": "read_committed", "auto.offset.reset": "earliest"},
-            **{"enable.auto.commit": False, "on_commit": self._answered, "error_cb": self._note, "log_level": 0},
-            **{"session.timeout.ms": session, "heartbeat.interval.ms": max(min(session // 3, 3_000), 1)},
-            "max.poll.interval.ms": max(session, round(1000 * MAX_POLL_SECONDS)),
+            **membership(settings, group),
+            **{"isolation.level": "read_committed", "auto.offset.reset": "earliest"},
+            **{"on_commit": self._answered, "error_cb": self._note, "log_level": 0},
         }
         self._consumer = new_client(Consumer, {**self._client, **own})
         self._consumer.subscribe([self.topic], on_assign=self._assigned, on_revoke=self._revoked)
@@ -106,9 +121,7 @@ class AlertConsumer:
 
     def close(self) -> None:
         """Leave the group; without an answer of the broker it notices that by itself."""
-        leaving = threading.Thread(target=self._consumer.close, daemon=True)
-        leaving.start()
-        leaving.join(CLOSE_SECONDS)
+        close(self._consumer)
 
     def _take(self, message: Message) -> None:
         at, error = (message.topic(), message.partition()), message.error()

@@ -34,7 +34,8 @@ _AS_OF_THE_MOMENT: Final = ("known", "text", "since")
 class IncidentPublisher:
     """Reads the outputs and what is published, and writes what differs.
 
-    The topic is its only memory, so that it may be started anew anywhere; two at once repeat each other's messages.
+    The topic is its only memory, so that it may be started anew anywhere; two at once would repeat each other's
+    messages (`PublishingTurn`).
     Raises `BrokerError` and `DeniedError` where the topic cannot be used.
     """
 
@@ -44,6 +45,8 @@ class IncidentPublisher:
         """Messages that were stored."""
         self.trouble = "the outputs are not read yet"
         """Why nothing can be read or written; empty once all was."""
+        self.is_standby = False
+        """Whether it waits, because another process publishes."""
         self._settings, self._client = settings, librdkafka(settings)
         ready(
             settings,

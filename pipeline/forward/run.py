@@ -16,6 +16,7 @@ from resonance.pipeline.forward.consumer import AlertConsumer
 from resonance.pipeline.forward.delivery import AlertDelivery
 from resonance.pipeline.forward.publisher import IncidentPublisher
 from resonance.pipeline.forward.receivers import Receiver
+from resonance.pipeline.forward.turn import PublishingTurn
 from resonance.pipeline.worker.http.pages import foreign_host
 
 POLL_SECONDS: Final = 0.5
@@ -43,6 +44,7 @@ async def forward(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     publisher = await asyncio.to_thread(IncidentPublisher, settings) if publishes else None
+    turn = PublishingTurn(settings, publisher.topic) if publisher else None
     # Through a proxy that the environment names, as other programs do.
     async with aiohttp.ClientSession(trust_env=True) as session:
         sender = None
@@ -53,7 +55,7 @@ async def forward(
         try:
             if port is not None:
                 await _serve(page, port)
-            running = [asyncio.create_task(_publish(publisher, stopped))] if publisher else []
+            running = [asyncio.create_task(_publish(publisher, turn, stopped))] if publisher and turn else []
             running += [asyncio.create_task(_send(*sender, group, stopped))] if sender else []
             await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             stopped.set()
@@ -76,18 +78,25 @@ async def _send(consumer: AlertConsumer, delivery: AlertDelivery, group: str, st
     _log.info("stopped: %d sent, %d left out", delivery.sent, delivery.refused)
 
 
-async def _publish(publisher: IncidentPublisher, stopped: asyncio.Event) -> None:
+async def _publish(publisher: IncidentPublisher, turn: PublishingTurn, stopped: asyncio.Event) -> None:
     _log.info("the incidents go to %s", publisher.topic)
     try:
         while not stopped.is_set():
-            trouble = publisher.trouble
-            await asyncio.to_thread(publisher.run)
-            if publisher.trouble != trouble:
-                _log.info("incidents: %s", publisher.trouble or "all outputs are read")
+            before = publisher.trouble, publisher.is_standby
+            turn.poll()
+            if turn.mine:
+                await asyncio.to_thread(publisher.run)
+            else:
+                publisher.trouble = "" if turn.joined else "waiting for the group to say who publishes"
+            publisher.is_standby = turn.joined and not turn.mine
+            if (publisher.trouble, publisher.is_standby) != before:
+                read = "another process publishes them" if publisher.is_standby else "all outputs are read"
+                _log.info("incidents: %s", publisher.trouble or read)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopped.wait(), PUBLISH_SECONDS)
     finally:
         await asyncio.to_thread(publisher.close)
+        await asyncio.to_thread(turn.close)
     _log.info("stopped: %d messages on incidents", publisher.published)
 
 
@@ -105,7 +114,7 @@ def readiness(sender: Sender | None, publisher: IncidentPublisher | None = None)
         shown |= {"sent": delivery.sent, "refused": delivery.refused}
     if publisher is not None:
         problems += [publisher.trouble] if publisher.trouble else []
-        shown["published"] = publisher.published
+        shown |= {"published": publisher.published, "standby": publisher.is_standby}
     return {"ready": not problems, "problems": problems, **shown}
 
 

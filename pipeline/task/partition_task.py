@@ -176,10 +176,11 @@ class PartitionTask(StreamTask):
                 refusal = no_model(self.models.name_of(key))
                 scores.refusals |= dict.fromkeys([batch.index[at] for at in group], refusal)
                 continue
-            place, texts = ModelPlace(model.stream, model.version, model.next), self._learner.texts_of(model)
+            next_, texts = model.next, self._learner.texts_of(model)
+            place = ModelPlace(model.stream, model.version, next_)
             for at in group:
                 if offsets[at] < 0:
-                    offsets[at] = model.next
+                    offsets[at] = next_
             for positions in [group] if isinstance(batch.rows, np.ndarray) else [[at] for at in group]:
                 result = model.answer(batch.given(positions)[0])
                 for at, error in result.faults:

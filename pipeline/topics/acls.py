@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from resonance.pipeline.kafka.acl import Acl, for_group, for_topic, for_transactions
-from resonance.pipeline.topics.kinds import INPUT, Topic, Topics
+from resonance.pipeline.topics.kinds import INPUT, OPTIONAL, Topic, Topics
 
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
@@ -52,7 +52,7 @@ def needed(settings: "Settings") -> dict[str, list[Acl]]:
         ],
         "operator": [
             *(_right(topic, "Read", "DescribeConfigs") for topic in topics.all),
-            names,
+            *(_right(Topic(kind, settings.topic(kind.name)), "Read", "DescribeConfigs") for kind in OPTIONAL),
             Acl("group", settings.group, ("Describe",), "see where the group stands"),
         ],
         "names": [

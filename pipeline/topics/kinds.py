@@ -74,6 +74,8 @@ class TopicKind:
     """Whether outputs of a label go to the label's partition number: it needs as many partitions as the labels."""
     wanted: Callable[["Settings"], bool] = always
     """Whether a deployment has it."""
+    made_by: str = ""
+    """The command that makes it, with one partition, where it is no topic of a worker."""
 
     @property
     def operations(self) -> tuple[str, ...]:
@@ -107,16 +109,19 @@ NAMES: Final = TopicKind(
     "names that people gave clusters, by id",
     config=SMALL_SEGMENTS,
     otherwise="would lose names",
+    made_by="inspect --as",
 )
-"""No topic of a worker: `resonance inspect --as` makes it, with one partition, and who shows clusters reads it."""
+"""Who shows clusters reads it."""
 
 INCIDENTS: Final = TopicKind(
     "incidents",
     "what happened, as it is known now, by the key of each incident",
     config=SMALL_SEGMENTS,
     otherwise="would lose incidents, or grow without end",
+    made_by="alerts --publish",
 )
-"""No topic of a worker: `resonance alerts --publish` makes it, with one partition."""
+
+OPTIONAL: Final = (NAMES, INCIDENTS)
 
 KINDS: Final[tuple[TopicKind, ...]] = (
     TopicKind("assignments", "an answer for each record"),

@@ -11,7 +11,7 @@ import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.files.notes import Note
-from resonance.pipeline.files.suggest import Suggestion, suggest
+from resonance.pipeline.files.suggest import OTLP_ROOTS, Suggestion, suggest
 from resonance.pipeline.files.survey import FileSurvey
 from resonance.pipeline.json_paths import WHOLE
 from resonance.pipeline.kafka.log_reader import LogReader
@@ -33,8 +33,6 @@ RECORDS: Final = 20_000
 
 COMES_AGAIN: Final = 10
 """Messages of a key, on average, from which on each key is suggested to have a model."""
-
-_ROOTS: Final = {"resourceSpans": "otlp_spans", "resourceMetrics": "otlp_metrics", "resourceLogs": "otlp_logs"}
 
 _GIVEN: Final[Mapping[str, Mapping[str, Any]]] = {
     "json": {},
@@ -105,7 +103,7 @@ def _kind_of(value: bytes, readers: Mapping[str, OtlpReader]) -> tuple[str, str]
     with suppress(orjson.JSONDecodeError):
         parsed = orjson.loads(value)
         if isinstance(parsed, dict):
-            form = next((_ROOTS[root] for root in _ROOTS if root in parsed), "json")
+            form = next((each for root, each in OTLP_ROOTS.items() if root in parsed), "json")
             return form, "a JSON object" if form == "json" else f"{form} of OpenTelemetry in JSON"
         if isinstance(parsed, list) and parsed and all(isinstance(each, dict) for each in parsed):
             return "many", "an array of JSON objects"

@@ -23,13 +23,14 @@ def state_of(status: TopicStatus) -> str:
 
 def row(status: TopicStatus) -> list[object]:
     """Return a topic as cells under `COLUMNS`."""
+    missing = "optional" if status.topic.kind.made_by else "would be created"
     config = status.made_with if status.found is None else status.found.config
     unknown = "broker's default" if status.found is None else "unknown"
     partitions = status.partitions if status.found is None else status.found.partitions
     return [
         status.topic.name,
         status.topic.kind.title,
-        "would be created" if status.found is None else state_of(status),
+        missing if status.found is None else state_of(status),
         partitions,
         config.get("cleanup.policy", unknown),
         _duration(config.get("retention.ms"), config.get("cleanup.policy", ""), unknown),
@@ -37,20 +38,24 @@ def row(status: TopicStatus) -> list[object]:
     ]
 
 
-def notes(found: TopicSurvey) -> list[str]:
+def notes(found: TopicSurvey, optional: Sequence[TopicStatus]) -> list[str]:
     """Return what the table has no room for: differences with remedies, and commands for missing topics."""
-    lines = [difference.text for difference in found.differences]
+    lines = [each.text for status in (*found.all, *optional) for each in status.differences]
     if found.missing:
         lines.append("missing topics are made by `resonance topics create`, by a worker (topics.create), or by")
         lines += [f"  {status.command}" for status in found.missing]
+    for status in (each for each in optional if each.found is None):
+        made = f"`resonance {status.topic.kind.made_by}` makes {status.topic.name} (topics.create); or make it by"
+        lines += [made, f"  {status.command}"]
     return lines
 
 
-def as_values(found: TopicSurvey) -> dict[str, Any]:
+def as_values(found: TopicSurvey, optional: Sequence[TopicStatus]) -> dict[str, Any]:
     """Return a survey as plain values."""
     return {
         "partitions": found.partitions,
         "topics": [_topic_values(status) for status in found.all],
+        "optional": [_topic_values(status) for status in optional],
     }
 
 

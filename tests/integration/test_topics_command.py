@@ -33,6 +33,10 @@ def test_a_deployment_is_planned_created_and_checked(topics, broker):
     assert lines[source].split()[1:6] == ["input", "exists", "2", "delete", "1"]
     assert "would be created" in lines[f"{name}.snapshots"]
     assert f"--create --topic {name}.archive --partitions 2 --config cleanup.policy=delete" in out
+    assert lines[f"{name}.incidents"].split()[1:4] == ["incidents", "optional", "1"]
+    assert (
+        f"`resonance alerts --publish` makes {name}.incidents (topics.create); or make it by\n  kafka-topics.sh" in out
+    )
     _, err = topics("check", "--set", "stream=partition", inputs=source, code=69)
     assert f"topic {name}.assignments does not exist" in err
     assert "`resonance topics create`" in err
@@ -42,8 +46,12 @@ def test_a_deployment_is_planned_created_and_checked(topics, broker):
     assert topics("check", "--set", "stream=partition", inputs=source)[0] == "all 9 topics fit\n"
     out, _ = topics("check", "--set", "stream=partition", "--json", inputs=source)
     assert json.loads(out) == {"fits": True, "topics": 9, "partitions": 2}
-    planned = json.loads(topics("plan", "--json", inputs=source)[0])["topics"]
-    archive = next(topic for topic in planned if topic["kind"] == "archive")
+    planned = json.loads(topics("plan", "--json", inputs=source)[0])
+    assert {topic["kind"]: topic["state"] for topic in planned["optional"]} == {
+        "names": "missing",
+        "incidents": "missing",
+    }
+    archive = next(topic for topic in planned["topics"] if topic["kind"] == "archive")
     assert (archive["state"], archive["config"]["retention.ms"]) == ("exists", "86400000")
 
 

@@ -20,6 +20,7 @@ def test_texts_are_what_they_were_made_of(parts, others, part, data):
     assert (column, column[part], Texts.of(column) is column) == (parts, parts[part], True)
     assert [column[at] for at in range(len(parts))] == parts
     assert Texts.joined([column[part], Texts.of(others)]) == [*parts[part], *others]
+    assert [Texts.repeated(text, 2) for text in parts] == [[text, text] for text in parts]
     assert column.longest() == max((len(text or b"") for text in parts), default=0)
     picked = data.draw(some.lists(some.integers(0, len(parts) - 1), max_size=9)) if parts else []
     assert column.take(np.array(picked, np.int64)) == [parts[at] for at in picked]

@@ -65,12 +65,12 @@ class OtlpReader:
         try:
             own = importlib.import_module(f"opentelemetry.proto.collector.{signal}.v1.{signal}_service_pb2")
             values = importlib.import_module(f"opentelemetry.proto.{signal}.v1.{signal}_pb2")
-            from google.protobuf import json_format  # noqa: PLC0415
+            from resonance.pipeline.task.decode.otlp_json import OtlpFields  # noqa: PLC0415
         except ImportError as error:
             raise missing_extra(f"input.format = {form}", "opentelemetry-proto", EXTRA) from error
         self._name = f"Export{signal.capitalize()}ServiceRequest"
         self._request = getattr(own, self._name)
-        self._from_json = json_format.ParseDict
+        self._fields = OtlpFields(self._request.DESCRIPTOR, {})
         take: dict[str, Callable[..., Iterator[Members]]] = {"trace": _spans, "metrics": _metrics, "logs": _logs}
         self._take = partial(take[signal], values=values)
 
@@ -82,9 +82,10 @@ class OtlpReader:
         # No request begins with this byte. One that begins with a line break may go on as JSON does.
         is_json = value[:1] == b"{"
         try:
-            request = self._request() if is_json else self._request.FromString(value)
             if is_json:
-                self._from_json(_object(value), request, ignore_unknown_fields=True)
+                request = self._fields.message(self._request, _object(value))
+            else:
+                request = self._request.FromString(value)
         except (FaultError, MemoryError):
             raise
         except Exception as error:  # the library has errors of several kinds

@@ -167,10 +167,6 @@ class Encoder:
             rows = order.tolist()
             clusters = [clusters[row] for row in rows]
             labels = labels and [labels[row] for row in rows]
-        # One call of orjson writes many numbers; NaN becomes null.
-        nodes = orjson.dumps(np.ascontiguousarray(path), option=orjson.OPT_SERIALIZE_NUMPY)[2:-2]
-        # A record with nothing in common with others and nothing to found a node with: no node learned it.
-        nodes = nodes.replace(b",-1", b"").replace(b"-1", b"").replace(b"],[", b"\0")
         routed = batch.sources
         texts = [self._texts[place] for place in ((self._place,) if routed is None else routed.places)]
         joined = orjson.dumps(batch.offsets if routed is None else routed.offsets)[1:-1]
@@ -185,7 +181,7 @@ class Encoder:
             b',"novel":',
             _numbers(novel),
             b',"path":[',
-            nodes + b"\0",
+            _path_column(path),
             b"],",
         ]
         if labels:
@@ -196,15 +192,16 @@ class Encoder:
         return Messages(
             *paste(len(batch), columns),
             batch.keys,
-            self._assignment_headers(batch, _place_texts(joined, batch.elements), texts),
+            self._assignment_headers(batch, joined, texts),
             None if routed is None else [number for _, number in routed.places],
         )
 
     def _assignment_headers(
-        self, batch: RecordBatch, places: list[bytes], texts: list[_PlaceTexts]
+        self, batch: RecordBatch, offsets: bytes, texts: list[_PlaceTexts]
     ) -> list[list[Header]] | None:
         if self._plain and batch.sources is None and batch.traces is None:
             return None
+        places = _place_texts(offsets, batch.elements)
         named = map(self._ce_times.__getitem__, batch.times)
         if self._plain:
             headers: list[list[Header]] = [[] for _ in batch.offsets]
@@ -343,13 +340,24 @@ def _place_texts(offsets: bytes, elements: Sequence[int | None] | None) -> list[
     ]
 
 
+def _path_column(path: IntArray) -> bytes:
+    """Return the nodes of each record as a column to `paste`."""
+    if path.max(initial=-1) < 0:
+        # None has learned any of them, as where nothing is learned.
+        return b""
+    # One call of orjson writes many numbers.
+    nodes = orjson.dumps(np.ascontiguousarray(path), option=orjson.OPT_SERIALIZE_NUMPY)[2:-2]
+    # A record with nothing in common with others and nothing to found a node with: no node learned it.
+    return nodes.replace(b",-1", b"").replace(b"-1", b"").replace(b"],[", b"\0") + b"\0"
+
+
 def _column(pieces: Iterable[bytes]) -> bytes:
     """Return pieces as a column to `paste`."""
     return b"\0".join((*pieces, b""))
 
 
 def _numbers(column: NDArray[Any]) -> bytes:
-    """Return numbers as a column to `paste`."""
+    """Return numbers as a column to `paste`; NaN becomes null."""
     return orjson.dumps(column, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].replace(b",", b"\0") + b"\0"
 
 

@@ -38,7 +38,7 @@ def test_numbers_are_features_and_names_are_not():
 
 
 def test_what_is_suggested_is_a_settings_file():
-    text = as_file(suggest(FileSurvey(flows())), "flows", name="flows", bootstrap="kafka:9092")
+    text = as_file(suggest(FileSurvey(flows())), "flows", name="flows", broker={"bootstrap": "kafka:9092"})
     settings = Settings.of(tomllib.loads(text))
     assert settings.input.features == ("response_time", "geo.lat", "geo.lon")
     assert settings.prepare.missing == "mean"
@@ -58,7 +58,7 @@ def test_a_model_for_each_key_is_suggested_where_keys_come_again(keys, stream):
     found = suggest(seen, Columns(key="host"))
     assert found.stream == stream
     assert suggest(seen).stream == suggest(seen, Columns(key="other")).stream == "topic"
-    text = as_file(found, "flows", name="flows", bootstrap="kafka:9092")
+    text = as_file(found, "flows", name="flows", broker={"bootstrap": "kafka:9092"})
     assert Settings.of(tomllib.loads(text)).stream == stream
 
 
@@ -68,7 +68,7 @@ def test_many_names_of_which_a_record_has_few_are_sparse(most):
     found = suggest(FileSurvey(rows))
     assert (found.features, found.sparse) == ([], r"a\.b.words")
     assert not found.gaps
-    text = as_file(found, "articles", name="news", bootstrap="kafka:9092")
+    text = as_file(found, "articles", name="news", broker={"bootstrap": "kafka:9092"})
     settings = Settings.of(tomllib.loads(text))
     assert (settings.input.sparse, settings.engine.name) == (r"a\.b.words", "sa_art")
     assert ("beyond 1" in text) == (most > 1)
@@ -101,7 +101,7 @@ def test_a_text_that_each_record_has_for_itself_is_its_id_whatever_its_name_is()
     rows = [{"site": f"s{n % 4}", "reading": f"R-{n:05}", "x": n / 7} for n in range(60)]
     found = suggest(FileSurvey(rows))
     assert found.id_path == "reading"
-    text = as_file(found, "t", name="t", bootstrap="b:1")
+    text = as_file(found, "t", name="t", broker={"bootstrap": "b:1"})
     assert 'id_path = "reading"  # a text in every record, and none comes twice\n' in text
     assert Settings.of(tomllib.loads(text)).input.id_path == "reading"
     named = suggest(FileSurvey([{**row, "row_id": n} for n, row in enumerate(rows)]))
@@ -131,10 +131,27 @@ def test_a_few_records_are_no_reason_to_take_a_text_for_an_id():
     assert suggest(FileSurvey([{"x": n, "reading": f"R-{n}"} for n in range(FEW)])).id_path is None
 
 
-def test_records_without_numbers_are_reported():
-    found = suggest(FileSurvey([{"x": "a"}]))
-    assert texts(found) == ["No column holds numbers: name those to use as input.features"]
-    assert "features" not in as_file(found, "t", name="t", bootstrap="b:1").partition("\n#")[0]
+@pytest.mark.parametrize(
+    ("record", "note"),
+    [
+        ({"x": "a"}, "No column holds numbers: name those to use as input.features"),
+        (
+            {"resourceLogs": [{}]},
+            "These are requests of OpenTelemetry: set input.format = otlp_logs and its features (docs/data.md)",
+        ),
+    ],
+)
+def test_records_without_numbers_are_reported(record, note):
+    found = suggest(FileSurvey([record]))
+    assert texts(found) == [note]
+    assert "features" not in as_file(found, "t", name="t", broker={"bootstrap": "b:1"}).partition("\n#")[0]
+
+
+def test_the_settings_log_in_as_those_that_were_given():
+    given = {"sasl.username": "me", "sasl.password": "p"}
+    broker = Settings.of({"input.topics": ["t"], "broker.librdkafka": given}).dump()["broker"]
+    text = as_file(suggest(FileSurvey(flows())), "t", name="t", broker=broker)
+    assert '[broker.librdkafka]\n"sasl.username" = "me"\n# "sasl.password" is set, and not shown\n' in text
 
 
 def test_a_few_texts_among_numbers_are_reported():
@@ -186,7 +203,7 @@ def test_columns_that_say_nothing_and_integers_that_name_kinds_are_left_out_with
         "code": "5 different integers, which may name kinds",
     }
     assert found.categories == {"mode": ["1", "2", "3"], "code": ["200", "404", "500", "503", "504"]}
-    text = as_file(found, "t", name="t", bootstrap="b:1")
+    text = as_file(found, "t", name="t", broker={"bootstrap": "b:1"})
     assert "#   firmware: 3 in all records\n" in text
     assert '# [prepare.categories]\n# mode = ["1", "2", "3"]\n' in text
     assert "left out of the features: firmware (3 in all records), mode" in found.findings[-1].text
@@ -202,7 +219,7 @@ def test_a_column_that_counts_the_records_is_left_out_with_the_reason():
 def test_a_column_of_one_text_is_left_out_with_the_reason():
     found = suggest(FileSurvey([{"x": n / 7, "firmware": "v2.3.1", "shift": "ab"[n % 2]} for n in range(200)]))
     assert found.findings[-1].text == "left out of the features: firmware (v2.3.1 in all records)"
-    assert "#   firmware: v2.3.1 in all records\n" in as_file(found, "t", name="t", bootstrap="b:1")
+    assert "#   firmware: v2.3.1 in all records\n" in as_file(found, "t", name="t", broker={"bootstrap": "b:1"})
     assert not suggest(FileSurvey([{"x": n / 7, "firmware": "v2.3.1"} for n in range(99)])).findings
     gaps = [{"x": n / 7, "remark": "late" if n % 9 == 0 else None} for n in range(200)]
     assert not suggest(FileSurvey(gaps)).findings
@@ -211,7 +228,7 @@ def test_a_column_of_one_text_is_left_out_with_the_reason():
 def test_times_that_only_kafka_can_have_are_explained_in_the_settings():
     for time, said in (("2026-01-05 08:00:00", True), ("2026-01-05T08:00:00Z", False)):
         found = suggest(FileSurvey([{"x": 1.0, "ts": time}]), Columns(time=("ts",)))
-        text = as_file(found, "t", name="t", bootstrap="b:1")
+        text = as_file(found, "t", name="t", broker={"bootstrap": "b:1"})
         assert ("with a zone, and not all of ts are" in text) == said
         assert ("time_path = " in text) != said
 
@@ -223,7 +240,7 @@ def test_few_records_and_columns_without_others_are_no_reason_to_leave_out_anyth
 
 def test_the_file_says_which_features_are_missing_how_often():
     rows = [{"x": n, "y": None if n % 4 else 1.5 * n, "z": None if n % 9 else n * n} for n in range(200)]
-    text = as_file(suggest(FileSurvey(rows)), "t", name="t", bootstrap="b:1")
+    text = as_file(suggest(FileSurvey(rows)), "t", name="t", broker={"bootstrap": "b:1"})
     assert "# z is missing in 177 records, 1 more in fewer.\n" in text
     assert 'clusters of their own; "reject" makes them dead letters.\n' in text
 

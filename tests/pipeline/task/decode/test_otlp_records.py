@@ -265,7 +265,7 @@ def test_a_line_of_a_file_is_a_request(tmp_path):
     [
         ({"input__records": "items"}, r"input\.records.*is not for input\.format = otlp_spans"),
         ({"hierarchy": "keyed", "engine__name": "hcaea"}, r"input\.format = 'otlp_spans': does not go together"),
-        ({"input__features": "attributes"}, r"input\.format = 'otlp_spans': needs features that are known"),
+        ({"input__features": "attributes"}, r"first message; list them \(input\.features\)$"),
     ],
 )
 def test_what_does_not_go_together_is_refused(changes, text):
