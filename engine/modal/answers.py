@@ -172,6 +172,7 @@ def predict_batch(model, rules, X, squared, cluster, score, novel, label):
     majority, room = np.empty(landmarks, dtype=np.int64), np.empty(len(squared))
     for i in range(landmarks):
         majority[i] = majority_label(model.votes[i])
+    labelled = majority.max() >= 0
     for t in range(len(X)):
         squared_distances(model.at, 0, landmarks, X[t], squared)
         near = nearest(squared, landmarks)
@@ -180,6 +181,6 @@ def predict_batch(model, rules, X, squared, cluster, score, novel, label):
         if place >= 0:
             cluster[t, 0] = model.cluster_id[place]
         best = np.inf
-        for i in range(landmarks):
+        for i in range(landmarks if labelled else 0):
             if majority[i] >= 0 and squared[i] < best:
                 best, label[t] = squared[i], majority[i]
