@@ -10,8 +10,8 @@ import io
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import islice, takewhile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +33,7 @@ from resonance.pipeline.files.rows import (
 from resonance.pipeline.timestamps import timestamp_of
 
 DELIMITERS: Final = ",;\t|"
-"""Delimiters that are recognised."""
+"""Delimiters that are recognised, besides spaces."""
 
 SAMPLE: Final = 64 * 1024
 _CACHED: Final = 20_000
@@ -42,7 +42,10 @@ _ZEEK: Final = "#separator"
 _ROWS: Final = 200
 _SEPARATOR: Final = re.compile(r'"?sep=([^\w"\r\n])"?\r?\n', re.IGNORECASE)
 _OF_TWO_BYTES: Final = re.compile("(?:[\udc81-\udcfe][\udca1-\udcfe]|[^\udc80-\udcff])*")
-_FRACTION: Final = re.compile(r"[+-]?[0-9]{1,18}([.,])[0-9]+")
+# Between thousands another mark may stand, as in 1.234,5.
+_FRACTION: Final = re.compile(
+    r"[+-]?(?:[0-9]{1,18}|[0-9]{1,3}(?:(?P<group>[.,])[0-9]{3})+)(?!(?P=group))(?P<mark>[.,])[0-9]+"
+)
 
 
 class CsvRows:
@@ -81,7 +84,7 @@ class CsvRows:
             strict=True,
             quoting=csv.QUOTE_NONE if is_log else csv.QUOTE_MINIMAL,
         )
-        self.names = names or _header(self._reader, file)
+        self.names = _distinct(names or _header(self._reader, file))
         """The header; empty for columns without a name, which are left out."""
         used, where = chosen(file, self.names, columns)
         order = [used[number] for number in in_order(where)]
@@ -96,6 +99,7 @@ class CsvRows:
         # With a null such as -999, no row of numbers can be converted at once.
         self._null_numbers = null_numbers(columns.nulls)
         self._careful = bool(self._null_numbers)
+        self._marked = columns.numbers
         self._texts: dict[str, str] = {}
 
     def batches(self) -> Iterator[list[FileRecord | BadRow]]:
@@ -121,6 +125,9 @@ class CsvRows:
                 yield BadRow(line, f"not CSV ({error}){hint}")
                 continue
             # A row of separators alone is a blank one.
+            if len(row) > width and not any(row[width:]):
+                # Each line ends with a delimiter, but that of the header.
+                del row[width:]
             if len(row) != width or (width > 1 and not any(row)):
                 if any(row):
                     last = self._before + self._reader.line_num
@@ -159,7 +166,7 @@ class CsvRows:
     def _cell(self, cell: str) -> str:
         if cell in self._nulls:
             return "null"
-        text = cell_text(cell, comma=self.decimal == ",")
+        text = cell_text(cell, comma=self.decimal == ",", marked=self._marked)
         is_null = self._null_numbers and NUMBER.fullmatch(text) and float(text) in self._null_numbers
         return "null" if is_null else text
 
@@ -179,12 +186,12 @@ class CsvRows:
         return found
 
 
-def cell_text(cell: str, *, comma: bool = False) -> str:
+def cell_text(cell: str, *, comma: bool = False, marked: bool = False) -> str:
     """Return a cell as JSON: a number (`as_number`), null, or text; raises TypeError for one that was not UTF-8."""
     bare = cell.strip()
     if not bare or bare.lower() == "nan":
         return "null"
-    return as_number(cell, comma=comma) or orjson.dumps(cell).decode()
+    return as_number(cell, comma=comma, marked=marked) or orjson.dumps(cell).decode()
 
 
 def _with(sample: str, text: io.TextIOWrapper) -> Iterator[str]:
@@ -198,7 +205,12 @@ def _delimiter(sample: str) -> str:
     """Return the delimiter that gives the most cells, the same number in every row of a sample."""
     best, width = DELIMITERS[0], 1
     lines = sample.split("\n")[:20]
-    for candidate in DELIMITERS:
+    for candidate in (*DELIMITERS, " "):
+        if candidate == " ":
+            if width > 1:
+                break
+            # Columns are aligned by any number of spaces.
+            lines = [line.strip() for line in lines]
         try:
             rows = [row for row in csv.reader(lines[:-1] or lines, delimiter=candidate, skipinitialspace=True) if row]
         except csv.Error:
@@ -219,7 +231,7 @@ def _decimal(sample: str, delimiter: str) -> str:
     if delimiter != ",":
         with contextlib.suppress(csv.Error):
             for row in islice(csv.reader(sample.split("\n"), delimiter=delimiter, skipinitialspace=True), _ROWS):
-                found.update(match[1] for cell in row if (match := _FRACTION.fullmatch(cell.strip())))
+                found.update(match["mark"] for cell in row if (match := _FRACTION.fullmatch(cell.strip())))
     return "," if found[","] > found["."] else "."
 
 
@@ -230,10 +242,12 @@ def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
         raise InputFileError(f"{file} has no header: its first line must name the columns") from None
     except csv.Error as error:
         raise InputFileError(f"{file}: its first line is no header ({error})") from error
-    if all(NUMBER.fullmatch(name) or not name for name in names):
+    if _are_values(names):
+        while names and not names[-1]:
+            names.pop()
         raise InputFileError(
             f"{file}, line 1: {', '.join(names[:5])} stand where the names of the columns should; add a header line, "
-            "or name them: --names a,b,..."
+            f"or name them, such as --names c1..c{len(names)}"
         )
     if any("\udc80" <= character <= "\udcff" for name in names for character in name):
         encoding = _guess("".join(names))
@@ -242,6 +256,30 @@ def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
             f"{shlex.quote(str(file))} > NEW; where characters are wrong then, with another encoding"
         )
     return names
+
+
+def _are_values(names: Sequence[str]) -> bool:
+    """Return whether a first line has numbers, but none that could name columns: 0, 1, 2 ... or years."""
+    numbers = [name for name in names if NUMBER.fullmatch(name)]
+    if not all(map(str.isdigit, numbers)):
+        return True
+    are_even = all(int(after) == int(before) + 1 for before, after in pairwise(numbers))
+    if len(numbers) == sum(map(bool, names)):
+        # The index of a table has no name.
+        return not (are_even and numbers and not names[0])
+    return not are_even and 2 * len(numbers) >= len(names)
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Return names of which none comes twice: a second ``v`` becomes ``v_2``."""
+    found: list[str] = []
+    for name in names:
+        count, own = 1, name
+        while own and own in found:
+            count += 1
+            own = f"{name}_{count}"
+        found.append(own)
+    return found
 
 
 def _guess(text: str) -> str:

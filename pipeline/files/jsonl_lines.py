@@ -1,11 +1,12 @@
-"""JSONL: one JSON object per line, unchanged where no members are chosen."""
+"""JSONL: one JSON object per line, unchanged where no members are chosen; an array of objects is read as these."""
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path as FilePath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import orjson
 from resonance.pipeline import exact_json
@@ -28,6 +29,9 @@ from resonance.pipeline.timestamps import timestamp_of
 _INEXACT = frozenset((float, dict, list))
 """Types of members in which orjson may have lost digits."""
 
+# A text ends on its line, so that braces within it are none.
+_BRACES: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}]')
+
 _BOM = b"\xef\xbb\xbf"
 
 # Takes a third of the time of calling the class.
@@ -37,12 +41,14 @@ _record: Callable[[Iterable[Any]], FileRecord] = partial(tuple.__new__, FileReco
 class JsonlRows:
     """The lines of a JSONL file; its columns are paths.
 
-    Raises `InputFileError` where the file is one array, and `ConfigurationError` for a path that no record of the first
+    Raises `InputFileError` where the file is in UTF-16, and `ConfigurationError` for a path that no record of the first
     batch has.
     """
 
     def __init__(self, stream: BinaryIO, file: FilePath, columns: Columns) -> None:
-        self._lines = stream
+        # A stream that nothing refers to would close its file.
+        self._lines: Iterator[bytes] = stream
+        self._stream = stream
         self._key = parse_path(columns.key) if columns.key else None
         self._time = [parse_path(column) for column in columns.time]
         self._members = [parse_path(column) for column in columns.members.values()]
@@ -54,10 +60,9 @@ class JsonlRows:
                 command = f"iconv -f {encoding} -t utf-8 {shlex.quote(str(file))} > NEW"
                 raise InputFileError(f"{file} is in UTF-16, and JSON in UTF-8; convert it: {command}")
             self._head[0] = self._head[0].removeprefix(_BOM)
-            if self._head[0].lstrip().startswith(b"["):
-                raise InputFileError(
-                    f"{file}, line 1: an array begins here; one object a line is needed (jq -c '.[]' makes that)"
-                )
+            if any(map(bytes.strip, self._head)) and _is_spread(self._head):
+                self._lines = _joined(chain(self._head, self._lines))
+                self._head = list(islice(self._lines, BATCH))
         found = [value for line in self._head if isinstance(value := _parsed(line), dict)]
         self.names: list[str] = leaf_paths(found[0]) if found else []
         """Paths in the first record."""
@@ -118,6 +123,37 @@ class JsonlRows:
         """Return what is written anew of a record: its chosen members, and its key."""
         key = None if self._key is None else _member(value, self._key)
         return [find(value, member) for member in self._members], key
+
+
+def _is_spread(lines: Iterable[bytes]) -> bool:
+    """Return whether a file begins with an array of objects, or with an object that its second line goes on with."""
+    first, *second = islice((text for line in lines if (text := line.strip())), 2)
+    if first.startswith(b"["):
+        return first[1:].lstrip()[:1] in (b"", b"{")
+    return bool(second) and first.startswith(b"{") and _parsed(first) is None and not second[0].startswith(b"{")
+
+
+def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield objects that stand in an array, or on several lines, on one line each; a line without an end is blank."""
+    depth = 0
+    parts: list[bytes] = []
+    for line in lines:
+        begin, ended = 0, False
+        for token in _BRACES.finditer(line):
+            if token[0] == b"{":
+                begin = begin if depth else token.start()
+                depth += 1
+            elif token[0] == b"}" and depth:
+                depth -= 1
+                if not depth:
+                    yield b"".join((*parts, line[begin : token.end()]))
+                    parts, ended = [], True
+        if depth:
+            parts.append(line[begin:].strip())
+        if not ended:
+            yield b""
+    if depth:
+        yield b"".join(parts)
 
 
 def _whole(text: bytes, number: int) -> FileRecord | BadRow:

@@ -33,7 +33,6 @@ FEWEST_STAND_INS: Final = 3
 
 _COUNT = re.compile(r"[0-9][0-9,.]*")
 _STAND_IN = re.compile(r"-?(9{2,}|[1-9]0{2,}|[0-9]{3,})|-1")
-_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +122,10 @@ def _as_text(column: Column) -> Note | None:
         return None
     if all(map(as_number, texts)):
         return Note(", a number as text", "read as numbers", Columns(numbers=True))
-    if all(as_number(text, comma=True) for text in texts):
-        # 1,234 is more likely a thousand.
-        return None if all(map(_THOUSANDS.fullmatch, texts)) else _DECIMAL_NOTE
-    return None
+    # 1,234 is more likely a thousand than a fraction.
+    if all(as_number(text, marked=True) for text in texts):
+        return Note(", with a unit or thousands", "read as numbers", Columns(numbers=True))
+    return _DECIMAL_NOTE if all(as_number(text, comma=True, marked=True) for text in texts) else None
 
 
 def _missing(texts: set[str]) -> Note:
