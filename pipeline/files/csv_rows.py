@@ -30,7 +30,7 @@ from resonance.pipeline.files.rows import (
     null_numbers,
     utf_16,
 )
-from resonance.pipeline.timestamps import timestamp_of
+from resonance.pipeline.timestamps import SECONDS, timestamp_of
 
 DELIMITERS: Final = ",;\t|"
 """Delimiters that are recognised, besides spaces."""
@@ -172,7 +172,8 @@ class CsvRows:
 
     def _clock(self, cell: str) -> str | float:
         bare = self._unless_null(cell).strip()
-        return float(bare) if NUMBER.fullmatch(bare) and len(self._time) == 1 else bare
+        is_number = NUMBER.fullmatch(bare) and len(self._time) == 1 and self._form in (None, SECONDS)
+        return float(bare) if is_number else bare
 
     def _unless_null(self, cell: str) -> str:
         return "" if cell in self._nulls else cell

@@ -37,13 +37,23 @@ _LABEL = re.compile(
 _DIGIT = re.compile("[0-9]")
 _CLOCK = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}([./])[0-9]{1,2}\2[0-9]{2,4})[T ,]+[0-9]{1,2}:.*")
 _DATE = re.compile(r"[0-9]{4}([./-])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2[0-9]{2,4}")
-_OF_DAY = re.compile(r"[0-9]{1,2}([:.])[0-9]{2}(\1[0-9]{2}(\.[0-9]+)?)?")
-_DAYS: Final = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d")
-_TIMES: Final = ("%H:%M:%S", "%H:%M", "%H.%M.%S", "%H.%M")
-_FORMS: Final = tuple(f"{day} {time}" for day in _DAYS for time in _TIMES)
-_SECONDS: Final = range(1_000_000_000, 4_000_000_000)
-_MILLISECONDS: Final = range(1_000_000_000_000, 4_000_000_000_000)
+_OF_DAY = re.compile(r"(?i)[0-9]{1,2}([:.])[0-9]{2}(\1[0-9]{2}(\.[0-9]+)?)?( ?[ap]m)?")
+_DAYS: Final = (
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d"),
+    *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d %Y", "%b %d, %Y", "%d %B %Y"),
+)
+_TIMES: Final = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f", "%H.%M.%S", "%H.%M", "%I:%M:%S %p", "%I:%M %p")
+_FORMS: Final = (
+    *(f"{day} {time}" for day in _DAYS for time in _TIMES),
+    *_DAYS,
+    *("%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y"),
+)
+_OF_DIGITS: Final = {8: ("%Y%m%d",), 12: ("%Y%m%d%H%M",), 14: ("%Y%m%d%H%M%S",)}
+"""Forms of digits alone, by their number."""
+
+_SCALES: Final = [range(10**9 * unit, 4 * 10**9 * unit) for unit in (1, 10**3, 10**6, 10**9)]
 """Numbers that count as a time, and not as a duration, where the name is one of a time: from 2001 to 2096."""
+_COMPACT = re.compile("(19|20)[0-9]{2}(0[1-9]|1[0-2])([0-2][0-9]|3[01])(([01][0-9]|2[0-3])([0-5][0-9]){1,2})?")
 
 
 class Kinds:
@@ -83,19 +93,19 @@ def words(column: Column) -> list[str]:
 
 def is_rfc3339(column: Column) -> bool:
     """Return whether `input.time_path` can read the times of a column."""
-    return _readable(column, TimeTexts().__getitem__)
+    return _readable(column, TimeTexts().__getitem__, _SCALES[1:2])
 
 
 def is_time(column: Column) -> bool:
     """Return whether they can become Kafka timestamps."""
-    return _readable(column, milliseconds)
+    return _readable(column, milliseconds, _SCALES[1:])
 
 
 def time_forms(column: Column) -> list[str]:
     """Return the forms in which the first times of a column are written, as options take them."""
-    if column.only(int, float):
+    if _epochs(column) and _is_within(column, _SCALES[:1]):
         return [SECONDS]
-    return _forms_of([value for value in column.sample if type(value) is str and _DIGIT.search(value)])
+    return _forms_of([text for value in column.sample if _DIGIT.search(text := str(value))])
 
 
 def is_date(column: Column) -> bool:
@@ -168,9 +178,14 @@ def _tells_time(name: str, column: Column) -> bool:
     if column.only(int, float):
         if not _TIME.fullmatch(name):
             return False
-        return any(all(int(value) in those for value in column.sample) for those in (_SECONDS, _MILLISECONDS))
+        is_compact = all(_COMPACT.fullmatch(str(value)) for value in column.sample)
+        return is_compact or any(_is_within(column, [those]) for those in _SCALES)
     texts = texts_with_digits(column)
-    return column.only(str) and bool(texts) and (bool(_TIME.fullmatch(name)) or all(map(_CLOCK.fullmatch, texts)))
+    return (
+        column.only(str)
+        and bool(texts)
+        and (bool(_TIME.fullmatch(name)) or all(_CLOCK.fullmatch(text) or _DATE.fullmatch(text) for text in texts))
+    )
 
 
 def _is_number(column: Column) -> bool:
@@ -184,7 +199,8 @@ def _is_label(name: str, column: Column) -> bool:
 
 
 def _forms_of(texts: Sequence[str]) -> list[str]:
-    return [form for form in _FORMS if _reads(texts, lambda text: milliseconds(text, form))]  # noqa: B023
+    forms = _OF_DIGITS.get(len(texts[0]), ()) if all(map(str.isdigit, texts)) else _FORMS
+    return [form for form in forms if _reads(texts, lambda text: milliseconds(text, form))]  # noqa: B023
 
 
 def _reads(values: Iterable[Any], read: Callable[[Any], object]) -> bool:
@@ -196,6 +212,15 @@ def _reads(values: Iterable[Any], read: Callable[[Any], object]) -> bool:
     return True
 
 
-def _readable(column: Column, read: Callable[[Any], object]) -> bool:
-    numbers = [value for value in column.sample if type(value) in (int, float)]
-    return _reads(texts_with_digits(column), read) and all(int(value) in _MILLISECONDS for value in numbers)
+def _readable(column: Column, read: Callable[[Any], object], scales: Sequence[range]) -> bool:
+    return _reads(texts_with_digits(column), read) and _is_within(column, scales)
+
+
+def _is_within(column: Column, scales: Sequence[range]) -> bool:
+    """Return whether the first numbers of a column, or texts of digits, are times of these units."""
+    return all(any(number in those for those in scales) for number in _epochs(column))
+
+
+def _epochs(column: Column) -> list[int]:
+    """Return the first numbers of a column, and texts of digits, which may be times since 1970."""
+    return [int(value) for value in column.sample if type(value) in (int, float) or str(value).isdigit()]

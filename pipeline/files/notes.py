@@ -186,7 +186,8 @@ def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[No
         text = f"{path} has times: outputs name them (input.time_path), and Kafka the time of sending"
         yield Note(text, remedy, Columns(time=(path,)), advised=False)
     elif is_time(column):
-        text = f"{path} has times without a zone, which input.time_path cannot read: outputs name the time of sending"
+        which = "in smaller units than milliseconds" if str(column.sample[0]).isdigit() else "without a zone"
+        text = f"{path} has times {which}, which input.time_path cannot read: outputs name the time of sending"
         yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=(path,)))
     else:
         text = f"{path} looks like a time, such as {_short(column.sample[0])}, but is neither ISO 8601 "

@@ -196,12 +196,11 @@ class SignTable:
         result = {}
         for log, streams in logs.items():
             begins = sorted(spans[stream][0][0] for stream in streams)
-            ends = sorted(spans[stream][1][0] for stream in streams)
             for stream in streams:
                 (first, began), (last, ended) = spans[stream]
-                shared = bisect_right(begins, last) - bisect_left(ends, first)
+                # Of one device behind the other, each begins as long before the next as its own outputs go, or longer.
+                shared = bisect_right(begins, last) - bisect_left(begins, 2 * first - last)
                 if 2 * shared > len(streams) or first == last:
-                    # All come at once. If not, as in a file of one device behind the other, the others say nothing.
                     shared, ((first, began), (last, ended)) = len(streams), self._spans.get((*log, None), nothing)
                 # The last record may be of an earlier time.
                 records = (last - first) * (self._many.get(log, 0) + 1)

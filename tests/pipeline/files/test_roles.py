@@ -1,6 +1,7 @@
 """What a column is for: names of sources, labels, clocks, counters, rare counts, stand-ins for missing numbers."""
 
 import random
+from datetime import UTC, datetime
 
 import pytest
 from resonance.pipeline.files.kinds import Kinds
@@ -8,6 +9,7 @@ from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import source_of
 from resonance.pipeline.files.suggest import suggest
 from resonance.pipeline.files.survey import MAX_SOURCES, FileSurvey
+from resonance.pipeline.timestamps import milliseconds
 
 DRAW = random.Random(7)
 
@@ -164,6 +166,27 @@ def test_times_that_go_back_are_noted_unless_sources_explain_them():
 def test_a_date_and_a_time_of_day_are_joined(days, hour, option):
     rows = [measured(Date=days.format(1 + n // 24), Hour=hour.format(n % 24)) for n in range(24 * 20)]
     assert [note.option for note in noted(rows).notes if note.change.time] == [option]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "form"),
+    [
+        ("ts", lambda n: 1_700_000_000 + n, "%s"),
+        ("ts", lambda n: f"{1_700_000_000 + n}", "%s"),
+        ("ts", lambda n: (1_700_000_000 + n) * 10**6, None),
+        ("ts", lambda n: f"{(1_700_000_000 + n) * 10**9}", None),
+        ("Tag", lambda n: f"{1 + n // 30:02d}.11.2023", "%d.%m.%Y"),
+        ("date", lambda n: 20231114 + n // 100, "%Y%m%d"),
+        ("at", lambda n: f"11/{14 + n // 100}/2023 {n % 12 + 1}:00:00 PM", "%m/%d/%Y %I:%M:%S %p"),
+        ("time", lambda n: f"14/Nov/2023:22:{n // 60:02d}:{n % 60:02d} +0000", "%d/%b/%Y:%H:%M:%S %z"),
+    ],
+)
+def test_clocks_in_other_forms_are_offered_with_theirs(name, value, form):
+    rows = [measured(**{name: value(n)}) for n in range(300)]
+    (note,) = [note for note in noted(rows).notes if note.change.time]
+    assert (note.change.time, note.change.time_form, note.advised) == ((name,), form, True)
+    assert datetime.fromtimestamp(milliseconds(value(299), form) / 1000, UTC).strftime("%Y-%m") == "2023-11"
+    assert noted(rows).features == ["load", "heat"]
 
 
 def test_a_date_that_has_two_readings_is_offered_with_both():
