@@ -25,6 +25,9 @@ NEARLY_ALL: Final = 0.99
 GRID: Final = 5
 """Fewest integers on an even grid that count as an amount; fewer may name kinds."""
 
+AGAIN: Final = 50
+"""Changes of a counter for each fall, at least; of anything else about half are falls."""
+
 MOST_CLASSES: Final = 50
 """Most different values of a column that counts as a label by its name."""
 
@@ -32,7 +35,12 @@ _ID = re.compile(r"(.*[_-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
 _COUNTER = re.compile(r"(?i)index|row|nr|no|#")
 _TIME = re.compile(r"(?i)(.*[_-])?(time|timestamp|ts|date|datetime|at|when|day)|.*time(stamp)?|.*date")
 _LABEL = re.compile(
-    r"(?i)(.*[_-])?(label|target|class|truth|anomaly|outlier|novelty|change_?point|fault|fraud|attack|intrusion)(s|_?type)?|.*[a-z]Label"
+    r"(?i)(.*[ _-])?(label|target|class|truth|anomaly|outlier|novelty|change_?point|fault|failure|fraud|attack"
+    r"|intrusion|outcome)(s|_?type|_?cat(egory)?)?|.*[a-z]Label"
+)
+_NAMING = re.compile(
+    r"(?i)(.*[^a-z])?([sd](rc|st)?_?port|port|(orig|resp)_p|(zip|postal)([ _-]?code)?)|.+[ _-](number|no|nr)"
+    r"|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
 )
 _DIGIT = re.compile("[0-9]")
 _CLOCK = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}([./])[0-9]{1,2}\2[0-9]{2,4})[T ,]+[0-9]{1,2}:.*")
@@ -133,7 +141,26 @@ def is_constant(column: Column, records: int) -> bool:
 
 def only_grows(column: Column, records: int) -> bool:
     """Return whether numbers never become less, as those of a clock or of a meter."""
-    return records >= FEWEST and column.only(int, float) and column.falls == 0 and len(column.few) > FEW
+    return records >= FEWEST and column.only(int, float) and column.falls == 0 and len(column.few) >= GRID
+
+
+def begins_again(column: Column, records: int) -> bool:
+    """Return whether integers grow and fall a few times, as those of a counter that wraps or restarts."""
+    grows = column.only(int) and len(column.few) > FEW and bool(column.falls)
+    return grows and records >= FEWEST and AGAIN * (column.falls or 0) <= column.changes
+
+
+def names_kinds(path: str, column: Column) -> bool:
+    """Return whether integers name something, such as a port, or are a part of a date, by the name of the column."""
+    return column.only(int) and bool(_NAMING.fullmatch(path) or _NAMING.fullmatch(last(path)))
+
+
+def is_marked(column: Column) -> bool:
+    """Return whether all texts are numbers, with a unit, thousands or a decimal comma."""
+    texts = texts_with_digits(column)
+    return bool(texts) and all(
+        as_number(text, marked=True) or as_number(text, comma=True, marked=True) for text in texts
+    )
 
 
 def is_constant_text(column: Column, records: int) -> bool:
@@ -165,7 +192,7 @@ def names_each(column: Column, records: int) -> bool:
     texts = column.sample
     if any(" " in text for text in texts):
         return False
-    return all(map(str.isdigit, texts)) or not all(as_number(text) or as_number(text, comma=True) for text in texts)
+    return all(map(str.isdigit, texts)) or not is_marked(column)
 
 
 def _names_records(name: str, column: Column) -> bool:
@@ -195,7 +222,11 @@ def _is_number(column: Column) -> bool:
 
 def _is_label(name: str, column: Column) -> bool:
     few = column.only(str, int) and column.counts is not None and 1 < len(column.counts) <= MOST_CLASSES
-    return bool(_LABEL.fullmatch(name)) and (few or column.only(bool) or (column.few == {0, 1} and column.only(float)))
+    # With missing ones among them, whole numbers are written as 1.0.
+    whole = (
+        column.only(int, float) and 1 < len(column.few) <= FEW and all(float(each).is_integer() for each in column.few)
+    )
+    return bool(_LABEL.fullmatch(name)) and (few or column.only(bool) or whole)
 
 
 def _forms_of(texts: Sequence[str]) -> list[str]:

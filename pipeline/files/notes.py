@@ -204,7 +204,10 @@ def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) ->
     """Yield a note on the column that names the sources of the records, or on times that go back without one."""
     if found is not None:
         text = f"{found.path} names what the records are of ({found.reason})"
-        yield Note(text, "a model for each", Columns(key=found.path), advised=found.certain)
+        if found.has_few:
+            yield Note(f"{text}, too few of each for a model of its own")
+        else:
+            yield Note(text, "a model for each", Columns(key=found.path), advised=found.certain)
     elif clock is not None and (falls := _falls(seen, clock)):
         text = f"{clock} goes back in {falls:,} of {seen.records:,} records"
         yield Note(f"{text}; alerts and drift follow the order of the file: sort it, or name its sources by --key")

@@ -7,13 +7,16 @@ from typing import Any, Final, Literal
 from resonance.pipeline.config.file import as_toml, written
 from resonance.pipeline.files.kinds import (
     Kinds,
+    begins_again,
     is_code,
     is_constant,
     is_constant_text,
     is_counter,
+    is_marked,
     is_rfc3339,
     last,
     names_each,
+    names_kinds,
     only_grows,
 )
 from resonance.pipeline.files.notes import NOTHING, Note, clock_of, hardly_varying, notes_on
@@ -130,7 +133,7 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     # The key is the same in all records of a model.
     same = columns.key if stream == "key" else None
     categories = {
-        path: [str(value) for value in sorted(column.words or column.few)]
+        path: [str(value) for value in sorted(column.words or column.few)] or ["false", "true"]
         for path, column in seen.columns.items()
         if path != same
         and (
@@ -168,19 +171,27 @@ def _left_out(seen: FileSurvey, numbers: Sequence[str], source: str | None) -> d
             found[path] = hardly_varying(column)
         elif path == source:
             found[path] = "names what the records are of"
+        elif 2 * column.present < seen.records:
+            found[path] = f"missing in {seen.records - column.present:,} of {seen.records:,} records"
         elif is_counter(column, seen.records):
             found[path] = "counts the records, in even steps"
         elif only_grows(column, seen.records):
             found[path] = "never becomes less: a clock or a meter"
         elif source is not None and source in seen.columns and grows_within(seen, path, source):
             found[path] = f"grows for each {source}: a clock or a counter"
+        elif begins_again(column, seen.records):
+            found[path] = f"grows, and begins again {column.falls:,} times: a counter"
+        elif names_kinds(path, column):
+            found[path] = "names something, or a part of a date"
         elif is_code(column, seen.records):
             found[path] = f"{len(column.few)} different integers, which may name kinds"
     return found if len(found) < len(numbers) else {}
 
 
 def _has_few_texts(column: Column, records: int) -> bool:
-    return 1 < len(column.words) <= FEW and records >= 4 * len(column.words)
+    if column.only(bool):
+        return len(set(column.sample)) > 1
+    return 1 < len(column.words) <= FEW and records >= 4 * len(column.words) and not is_marked(column)
 
 
 def _stream_of(seen: FileSurvey, key: str | None) -> Literal["key", "topic"]:

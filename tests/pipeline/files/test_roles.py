@@ -9,6 +9,7 @@ from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import source_of
 from resonance.pipeline.files.suggest import suggest
 from resonance.pipeline.files.survey import MAX_SOURCES, FileSurvey
+from resonance.pipeline.json_paths import escaped
 from resonance.pipeline.timestamps import milliseconds
 
 DRAW = random.Random(7)
@@ -47,7 +48,7 @@ FOUR = [measured(box=f"b{n % 4}", at=stamp(n // 4)) for n in range(4_000)]
 
 
 def test_names_whose_times_come_again_are_those_of_sources():
-    assert source(FOUR) == ("box", "at comes again, but not with the same one of 4", True)
+    assert source(FOUR) == ("box", "at comes again, but not with the same one of 4", True, False)
     (note,) = [note for note in noted(FOUR).notes if note.change.key]
     assert note.text == "box names what the records are of (at comes again, but not with the same one of 4)"
     assert (note.option, note.advised) == ("--key box", True)
@@ -56,7 +57,7 @@ def test_names_whose_times_come_again_are_those_of_sources():
 
 def test_names_of_parts_of_a_file_whose_times_begin_again_are_those_of_sources():
     rows = [measured(trial=trial, at=stamp(n)) for trial in range(30) for n in range(500 + trial)]
-    assert source(rows) == ("trial", "at begins again with another one of 30", True)
+    assert source(rows) == ("trial", "at begins again with another one of 30", True, False)
     assert noted(rows).left_out["trial"] == "names what the records are of"
     assert noted(rows).features == ["load", "heat"]
 
@@ -74,15 +75,22 @@ def test_a_name_or_equal_counts_beside_times_say_so_too(name, certain):
     assert (found and found.certain) == certain
     if certain is False:
         assert found.reason == "each of 3 names has 1,000 records"
+    for drawn in (
+        [f"n{DRAW.randrange(3)}" for _ in rows],
+        [each[name] if n % 4 else None for n, each in enumerate(rows)],
+    ):
+        others = [{**row, name: each} for row, each in zip(rows, drawn, strict=True)]
+        assert (source(others) is None) == (certain is not True or None in drawn)
 
 
 def test_few_records_of_a_source_are_no_reason_for_a_model_of_its_own():
-    assert source(FOUR[:1_999]) is None
+    (note,) = [note for note in noted(FOUR[:1_999]).notes if "box" in note.text]
+    assert (note.option, note.text[-41:]) == ("", "), too few of each for a model of its own")
     assert source([measured(machine=f"m{n % (MAX_SOURCES + 1)}") for n in range(2_000)]) is None
 
 
 def test_labels_are_no_features_and_offered_as_truth():
-    for values in ((0, 1), (0.0, 1.0), (True, False), ("ok", "bad")):
+    for values in ((0, 1), (0.0, 1.0), (2.0, 0.0), (True, False), ("ok", "bad")):
         rows = [measured(is_anomaly=values[n % 9 == 0]) for n in range(300)]
         found = noted(rows)
         assert (found.features, labels(rows)) == (["load", "heat"], ["is_anomaly"])
@@ -126,6 +134,30 @@ def test_what_counts_the_records_of_each_source_is_left_out():
     for rows in (mixed, apart):
         assert noted(rows).left_out == {"cycle": "grows for each machine: a clock or a counter"}
     assert "load" in noted(mixed).features
+    unit = [measured(unit=unit, cycle=n) for unit in range(1, 31) for n in range(200 + unit)]
+    assert noted(unit).left_out == {
+        "unit": "names what the records are of",
+        "cycle": "grows for each unit: a clock or a counter",
+    }
+
+
+def test_a_counter_that_wraps_or_restarts_is_no_feature():
+    octets = [measured(octets=n * 997 % 300_000) for n in range(3_000)]
+    assert noted(octets).left_out == {"octets": "grows, and begins again 9 times: a counter"}
+    sent = [measured(machine=f"m{n % 4}", sent=(n + 90 * (n % 4)) * 997 % 300_000 + n % 4) for n in range(4_000)]
+    assert noted(sent).left_out == {"sent": "grows for each machine: a clock or a counter"}
+
+
+@pytest.mark.parametrize("name", ["port", "Source Port", "id.orig_p", "flight_number", "zip", "Hour", "DAY_OF_WEEK"])
+def test_integers_that_name_something_are_no_amounts(name):
+    rows = [measured(**{name: DRAW.randrange(900), f"{name}s_per_hour": DRAW.randrange(900)}) for n in range(300)]
+    assert noted(rows).left_out == {escaped(name): "names something, or a part of a date"}
+
+
+def test_what_most_records_lack_is_no_feature_and_flags_of_true_and_false_may_be():
+    rows = [measured(gas=n if n % 9 == 0 else None, door=n % 3 == 0) for n in range(300)]
+    assert noted(rows).left_out == {"gas": "missing in 266 of 300 records"}
+    assert noted(rows).categories == {"door": ["false", "true"]}
 
 
 def test_texts_among_integers_count_nothing():
