@@ -37,6 +37,7 @@ Decimal = Annotated[
 Numbers = Annotated[
     bool, typer.Option("--numbers", help='Read texts such as "2.5", "1,500", "12 %" and "$3" as numbers.')
 ]
+Advised = Annotated[bool, typer.Option("--yes", help="Take the options that the notes on a file advise.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used, and count them.")]
 
 _SERIES: Final = re.compile(r"(.*?)([0-9]{1,5})\.\.(?:\1)?([0-9]{1,5})")

@@ -43,19 +43,16 @@ _NAMING = re.compile(
     r"|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
 )
 _DIGIT = re.compile("[0-9]")
-_CLOCK = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}([./])[0-9]{1,2}\2[0-9]{2,4})[T ,]+[0-9]{1,2}:.*")
 _DATE = re.compile(r"[0-9]{4}([./-])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2[0-9]{2,4}")
+_CLOCK = re.compile(rf"(?:{_DATE.pattern})(?:[T ,]+[0-9]{{1,2}}:.*)?")
 _OF_DAY = re.compile(r"(?i)[0-9]{1,2}([:.])[0-9]{2}(\1[0-9]{2}(\.[0-9]+)?)?( ?[ap]m)?")
 _DAYS: Final = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d"),
     *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d %Y", "%b %d, %Y", "%d %B %Y"),
 )
 _TIMES: Final = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f", "%H.%M.%S", "%H.%M", "%I:%M:%S %p", "%I:%M %p")
-_FORMS: Final = (
-    *(f"{day} {time}" for day in _DAYS for time in _TIMES),
-    *_DAYS,
-    *("%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y"),
-)
+_WHOLE: Final = (*_DAYS, "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y")
+_FORMS: Final = (*(f"{day} {time}" for day in _DAYS for time in _TIMES), *_WHOLE)
 _OF_DIGITS: Final = {8: ("%Y%m%d",), 12: ("%Y%m%d%H%M",), 14: ("%Y%m%d%H%M%S",)}
 """Forms of digits alone, by their number."""
 
@@ -139,15 +136,12 @@ def is_constant(column: Column, records: int) -> bool:
     return records >= FEWEST and column.same > NEARLY_ALL * column.numbers and not is_count
 
 
-def only_grows(column: Column, records: int) -> bool:
-    """Return whether numbers never become less, as those of a clock or of a meter."""
-    return records >= FEWEST and column.only(int, float) and column.falls == 0 and len(column.few) >= GRID
-
-
-def begins_again(column: Column, records: int) -> bool:
-    """Return whether integers grow and fall a few times, as those of a counter that wraps or restarts."""
-    grows = column.only(int) and len(column.few) > FEW and bool(column.falls)
-    return grows and records >= FEWEST and AGAIN * (column.falls or 0) <= column.changes
+def grows(column: Column, records: int) -> bool:
+    """Return whether numbers never become less, as those of a clock, or integers hardly ever, as where one wraps."""
+    if records < FEWEST or column.falls is None or not column.only(int, float):
+        return False
+    wraps = column.only(int) and len(column.few) > FEW and AGAIN * column.falls <= column.changes
+    return wraps or (column.falls == 0 and len(column.few) >= GRID)
 
 
 def names_kinds(path: str, column: Column) -> bool:
@@ -159,7 +153,7 @@ def is_marked(column: Column) -> bool:
     """Return whether all texts are numbers, with a unit, thousands or a decimal comma."""
     texts = texts_with_digits(column)
     return bool(texts) and all(
-        as_number(text, marked=True) or as_number(text, comma=True, marked=True) for text in texts
+        as_number(each, marked=True) or as_number(each, comma=True, marked=True) for each in texts
     )
 
 
@@ -208,11 +202,7 @@ def _tells_time(name: str, column: Column) -> bool:
         is_compact = all(_COMPACT.fullmatch(str(value)) for value in column.sample)
         return is_compact or any(_is_within(column, [those]) for those in _SCALES)
     texts = texts_with_digits(column)
-    return (
-        column.only(str)
-        and bool(texts)
-        and (bool(_TIME.fullmatch(name)) or all(_CLOCK.fullmatch(text) or _DATE.fullmatch(text) for text in texts))
-    )
+    return column.only(str) and bool(texts) and (bool(_TIME.fullmatch(name)) or all(map(_CLOCK.fullmatch, texts)))
 
 
 def _is_number(column: Column) -> bool:
@@ -223,9 +213,7 @@ def _is_number(column: Column) -> bool:
 def _is_label(name: str, column: Column) -> bool:
     few = column.only(str, int) and column.counts is not None and 1 < len(column.counts) <= MOST_CLASSES
     # With missing ones among them, whole numbers are written as 1.0.
-    whole = (
-        column.only(int, float) and 1 < len(column.few) <= FEW and all(float(each).is_integer() for each in column.few)
-    )
+    whole = column.only(int, float) and 1 < len(column.few) <= FEW and all(each % 1 == 0 for each in column.few)
     return bool(_LABEL.fullmatch(name)) and (few or column.only(bool) or whole)
 
 

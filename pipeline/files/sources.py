@@ -4,17 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from resonance.pipeline.files.kinds import (
-    AGAIN,
-    FEWEST,
-    Kinds,
-    begins_again,
-    is_counter,
-    is_marked,
-    is_time,
-    last,
-    only_grows,
-)
+from resonance.pipeline.files.kinds import AGAIN, FEWEST, Kinds, grows, is_counter, is_marked, is_time, last
 from resonance.pipeline.files.survey import FEW, HEAD, Column, FileSurvey
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 
@@ -63,9 +53,8 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     paths = [path for path in paths if _comes_again(seen, path)]
     for path in paths:
         if _NAME.fullmatch(last(path)):
-            # Without times, or with gaps, it may be a category, such as the service of a connection.
-            certain = bool(clocks) and seen.columns[path].present == seen.records
-            return SourceColumn(path, f"{len(seen.columns[path].counts or ()):,} names", certain)
+            # Without times it may be a category, such as the service of a connection.
+            return SourceColumn(path, f"{len(seen.columns[path].counts or ()):,} names", bool(clocks))
     for path in paths if clocks else ():
         counts = (seen.columns[path].counts or {}).values()
         # Sources take turns, or come one behind the other; what is drawn at random comes twice in a row as often.
@@ -102,18 +91,15 @@ def grows_within(seen: FileSurvey, path: str, source: str) -> bool:
 
 def _is_clock(column: Column, records: int) -> bool:
     # What stays the same over hundreds of records is no clock, but may name an experiment.
-    grows = is_counter(column, records) or only_grows(column, records) or begins_again(column, records)
-    return grows and 100 * column.changes > records
+    return (is_counter(column, records) or grows(column, records)) and 100 * column.changes > records
 
 
 def _may_name(seen: FileSurvey, path: str) -> bool:
     column = seen.columns[path]
     counts = column.counts
     named = column.only(str) or (column.only(int) and column.low.value is not None and column.low.value >= 0)
-    is_listed = (
-        counts is not None and 1 < len(counts) <= seen.records / PROVED and 10 * column.present > 9 * seen.records
-    )
-    return named and is_listed and not is_marked(column)
+    is_listed = counts is not None and 1 < len(counts) <= seen.records / PROVED
+    return named and is_listed and 10 * column.present > 9 * seen.records and not is_marked(column)
 
 
 def _comes_again(seen: FileSurvey, path: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from resonance.pipeline.config.file import as_toml, written
 from resonance.pipeline.files.kinds import (
     Kinds,
-    begins_again,
+    grows,
     is_code,
     is_constant,
     is_constant_text,
@@ -17,7 +17,6 @@ from resonance.pipeline.files.kinds import (
     last,
     names_each,
     names_kinds,
-    only_grows,
 )
 from resonance.pipeline.files.notes import NOTHING, Note, clock_of, hardly_varying, notes_on
 from resonance.pipeline.files.rows import Columns
@@ -175,12 +174,11 @@ def _left_out(seen: FileSurvey, numbers: Sequence[str], source: str | None) -> d
             found[path] = f"missing in {seen.records - column.present:,} of {seen.records:,} records"
         elif is_counter(column, seen.records):
             found[path] = "counts the records, in even steps"
-        elif only_grows(column, seen.records):
-            found[path] = "never becomes less: a clock or a meter"
-        elif source is not None and source in seen.columns and grows_within(seen, path, source):
+        elif column.falls and source is not None and source in seen.columns and grows_within(seen, path, source):
             found[path] = f"grows for each {source}: a clock or a counter"
-        elif begins_again(column, seen.records):
-            found[path] = f"grows, and begins again {column.falls:,} times: a counter"
+        elif grows(column, seen.records):
+            again = f"grows, and begins again {column.falls:,} times" if column.falls else "never becomes less"
+            found[path] = f"{again}: a clock or a meter"
         elif names_kinds(path, column):
             found[path] = "names something, or a part of a date"
         elif is_code(column, seen.records):

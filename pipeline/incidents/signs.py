@@ -157,9 +157,8 @@ class SignTable:
             # Of many records in a message none says how many there are; the largest index is near it.
             self._many[log] = max(self._many.get(log, 0), source.get("index", 0))
             # An alert that a command clears has the time of the command, and silence is seen by a record of another.
-            is_of_record = kind != "alerts" or "reason" not in payload
-            whose_spans = {None, stream} if payload.get("rule") != "silent" else {None}
-            for whose in whose_spans if is_of_record else ():
+            seen = {None} if payload.get("rule") == "silent" else {None, stream}
+            for whose in seen if kind != "alerts" or "reason" not in payload else ():
                 first, last = self._spans.get((*log, whose), (place, place))
                 self._spans[*log, whose] = min(first, place), max(last, place)
             if stream is not None:

@@ -143,7 +143,7 @@ def test_what_counts_the_records_of_each_source_is_left_out():
 
 def test_a_counter_that_wraps_or_restarts_is_no_feature():
     octets = [measured(octets=n * 997 % 300_000) for n in range(3_000)]
-    assert noted(octets).left_out == {"octets": "grows, and begins again 9 times: a counter"}
+    assert noted(octets).left_out == {"octets": "grows, and begins again 9 times: a clock or a meter"}
     sent = [measured(machine=f"m{n % 4}", sent=(n + 90 * (n % 4)) * 997 % 300_000 + n % 4) for n in range(4_000)]
     assert noted(sent).left_out == {"sent": "grows for each machine: a clock or a counter"}
 
