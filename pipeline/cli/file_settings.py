@@ -75,6 +75,10 @@ def for_file(
         return topic, columns
     found = examined([file], columns, skip_bad, None, (lambda note: note.advised) if yes else None, None)
     suggested = found.suggestion.settings
+    if not {"input.features", "input.sparse"} & suggested.keys():
+        raise ConfigurationError(
+            f"{file}: no column holds numbers, and no input.features are named; see the notes above"
+        )
     if found.columns != columns:
         say(f"taken: {shlex.join(found.columns.options)}")
     if isinstance(features := suggested.get("input.features"), list):

@@ -67,7 +67,9 @@ class CsvRows:
         sample = sample[given.end() if given else 0 :]
         self._lines = _with(sample, self._stream)
         is_log = sample.startswith(_ZEEK)
-        self._delimiter = "\t" if is_log else given[1] if given else _delimiter(sample)
+        self._delimiter, before = ("\t", 0) if is_log else (given[1], 0) if given else _delimiter(sample)
+        self._lines = islice(self._lines, before, None)
+        self._before += before
         self.decimal = columns.decimal or _decimal(sample, self._delimiter)
         """Decimal separator: point or comma."""
         names = list(columns.names)
@@ -202,28 +204,38 @@ def _with(sample: str, text: io.TextIOWrapper) -> Iterator[str]:
     yield from text
 
 
-def _delimiter(sample: str) -> str:
-    """Return the delimiter that gives the most cells, the same number in every row of a sample."""
-    best, width = DELIMITERS[0], 1
+def _delimiter(sample: str) -> tuple[str, int]:
+    """Return the delimiter that gives the most cells, the same number in every row, and how many lines come before.
+
+    Lines of one cell before the header say what the file is of.
+    """
+    best, width, before = DELIMITERS[0], 1, 0
     lines = sample.split("\n")[:20]
-    for candidate in (*DELIMITERS, " "):
-        if candidate == " ":
-            if width > 1:
-                break
-            # Columns are aligned by any number of spaces.
-            lines = [line.strip() for line in lines]
+    lines = lines[:-1] or lines
+    # Columns may be aligned by any number of spaces, and lines before the header only help where nothing else does.
+    for candidate, begins in (*((each, 1) for each in (*DELIMITERS, " ")), *((each, 2) for each in DELIMITERS)):
+        if width > 1 and (candidate == " " or begins > 1):
+            break
+        rows: list[list[str]] = []
+        start = 0
+        reader = csv.reader(
+            map(str.strip, lines) if candidate == " " else lines, delimiter=candidate, skipinitialspace=True
+        )
         try:
-            rows = [row for row in csv.reader(lines[:-1] or lines, delimiter=candidate, skipinitialspace=True) if row]
+            for row in reader:
+                if row and (rows or len(row) >= begins):
+                    rows.append(row)
+                elif not rows:
+                    start = reader.line_num
         except csv.Error:
             continue
-        widths = {len(row) for row in rows}
         # Malformed rows do not hide the delimiter: the header alone decides then, below.
-        found = len(rows[0]) if rows and len(widths) == 1 else 0
+        found = len(rows[0]) if rows and len(set(map(len, rows))) == 1 else 0
         if found > width:
-            best, width = candidate, found
-    if width == 1 and lines:
+            best, width, before = candidate, found, start
+    if width == 1:
         best = max(DELIMITERS, key=lines[0].count)
-    return best
+    return best, before
 
 
 def _decimal(sample: str, delimiter: str) -> str:

@@ -20,7 +20,7 @@ from resonance.pipeline.files.kinds import (
     words,
 )
 from resonance.pipeline.files.rows import Columns, as_number
-from resonance.pipeline.files.sources import SourceColumn
+from resonance.pipeline.files.sources import SourceColumn, comes_again
 from resonance.pipeline.files.survey import FEW, Column, Edge, FileSurvey
 
 NOTHING: Final = Columns()
@@ -171,43 +171,36 @@ def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[No
     if columns.time:
         return
     remedy = "as Kafka timestamps"
+    paths: tuple[str, ...] = (path,)
     of_day = next((each for each in seen.columns if is_date(column) and is_time_of_day(seen.columns[each])), None)
     if of_day is not None:
         text = f"{path} has dates, and {of_day} times of the day, which input.time_path cannot join"
-        forms = forms_together(column, seen.columns[of_day])
-        if len(forms) == 1:
-            change = Columns(time=(path, of_day), time_form=forms[0] or None)
-            yield Note(text, f"{remedy}, in UTC", change)
-        else:
-            named = " or ".join(map(repr, forms)) or "FORM"
-            options = shlex.join(Columns(time=(path, of_day)).options)
-            yield Note(f"{text}; name their form: {options} --time-form {named}")
+        forms, paths = forms_together(column, seen.columns[of_day]), (path, of_day)
     elif is_rfc3339(column):
         text = f"{path} has times: outputs name them (input.time_path), and Kafka the time of sending"
-        yield Note(text, remedy, Columns(time=(path,)), advised=False)
-    elif is_time(column):
-        which = "in smaller units than milliseconds" if str(column.sample[0]).isdigit() else "without a zone"
-        text = f"{path} has times {which}, which input.time_path cannot read: outputs name the time of sending"
-        yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=(path,)))
+        yield Note(text, remedy, Columns(time=paths), advised=False)
+        return
     else:
-        text = f"{path} looks like a time, such as {_short(column.sample[0])}, but is neither ISO 8601 "
-        text += "(2026-01-31T12:00:00Z) nor milliseconds since 1970, so input.time_path cannot read it"
-        forms = time_forms(column)
-        if len(forms) == 1:
-            yield Note(text, f"{remedy}, in UTC", Columns(time=(path,), time_form=forms[0]))
-        else:
-            named = " or ".join(map(repr, forms)) or "FORM"
-            yield Note(f"{text}; name its form: --time {shlex.quote(path)} --time-form {named}")
+        example = _short(column.sample[0])
+        text = f"{path} has times that input.time_path cannot read, such as {example}: it reads RFC 3339 with a zone, "
+        text += "and milliseconds since 1970"
+        forms = [""] if is_time(column) else time_forms(column)
+    if len(forms) == 1:
+        change = Columns(time=paths, time_form=forms[0] or None)
+        yield Note(text, f"{remedy}, in UTC where no zone is named", change)
+    else:
+        options = shlex.join(Columns(time=paths).options)
+        yield Note(f"{text}; name their form: {options} --time-form {' or '.join(map(repr, forms)) or 'FORM'}")
 
 
 def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) -> Iterator[Note]:
     """Yield a note on the column that names the sources of the records, or on times that go back without one."""
     if found is not None:
         text = f"{found.path} names what the records are of ({found.reason})"
-        if found.has_few:
-            yield Note(f"{text}, too few of each for a model of its own")
-        else:
+        if comes_again(seen, found.path):
             yield Note(text, "a model for each", Columns(key=found.path), advised=found.certain)
+        else:
+            yield Note(f"{text}, too few of each for a model of its own")
     elif clock is not None and (falls := _falls(seen, clock)):
         text = f"{clock} goes back in {falls:,} of {seen.records:,} records"
         yield Note(f"{text}; alerts and drift follow the order of the file: sort it, or name its sources by --key")

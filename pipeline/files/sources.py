@@ -22,7 +22,7 @@ REPEATED: Final = 0.2
 
 _NAME = re.compile(
     r"(?i)(.*[_-])?(device|machine|host|sensor|source|server|node|unit|asset|station|vehicle|engine|pump|meter|site|"
-    r"service|instance|pod|container|entity|experiment|run|ticker|symbol|customer|user|client|store|shop|turbine|plant)"
+    r"service|instance|pod|container|entity|mac|imei|vin|gateway|router|robot|truck|valve|motor|inverter|experiment|run|ticker|symbol|customer|user|client|store|shop|turbine|plant)"
     r"([_-]?(id|name|no|nr|number|key))?"
 )
 
@@ -34,8 +34,6 @@ class SourceColumn(NamedTuple):
     reason: str
     certain: bool
     """Whether the order of the records proves it, or its name beside their times."""
-    has_few: bool = False
-    """Whether there are too few records of each for a model of its own."""
 
 
 def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
@@ -49,8 +47,8 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
         # Of several, such as a site and its machines, the one with the most names.
         for path in sorted(paths, key=lambda each: -len(seen.columns[each].counts or ())):
             if reason := _divides(seen, path, clock):
-                return SourceColumn(path, reason, True, not _comes_again(seen, path))
-    paths = [path for path in paths if _comes_again(seen, path)]
+                return SourceColumn(path, reason, True)
+    paths = [path for path in paths if comes_again(seen, path)]
     for path in paths:
         if _NAME.fullmatch(last(path)):
             # Without times it may be a category, such as the service of a connection.
@@ -97,12 +95,13 @@ def _is_clock(column: Column, records: int) -> bool:
 def _may_name(seen: FileSurvey, path: str) -> bool:
     column = seen.columns[path]
     counts = column.counts
-    named = column.only(str) or (column.only(int) and column.low.value is not None and column.low.value >= 0)
+    named = column.only(str) or (column.only(int) and column.few != {0, 1} and column.low.value >= 0)
     is_listed = counts is not None and 1 < len(counts) <= seen.records / PROVED
     return named and is_listed and 10 * column.present > 9 * seen.records and not is_marked(column)
 
 
-def _comes_again(seen: FileSurvey, path: str) -> bool:
+def comes_again(seen: FileSurvey, path: str) -> bool:
+    """Return whether there are enough records of each name for a model of its own."""
     return COMES_AGAIN * len(seen.columns[path].counts or ()) <= seen.records
 
 

@@ -109,6 +109,7 @@ def test_objects_of_an_array_or_on_several_lines_are_records(tmp_path, text):
         ("site,2023,2024\nx,5,6\n", [{"site": "x", "2023": 5, "2024": 6}]),
         (",0,1\n7,5,6\n", [{"0": 5, "1": 6}]),
         ("a;b\n1.234,5;2\n", [{"a": 1234.5, "b": 2}]),
+        ("# Logger: 7\n\na;b\n1;2\n3;4\n", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
     ],
 )
 def test_headers_and_rows_of_other_programs(tmp_path, text, found):

@@ -69,11 +69,19 @@ def test_what_is_no_number_is_named_of_features_alone():
     ("times", "option", "said"),
     [
         (["2026-01-05T08:00:00Z"], "--time at", "input.time_path"),
-        (["2026-01-05T08:00:00Z", "2026-01-05 08:00:00"], "--time at", "has times without a zone"),
-        (["05.01.2026 08:00", "25.01.2026 08:00"], "--time at --time-form '%d.%m.%Y %H:%M'", "looks like a time"),
-        (["31/01/2026 08:00:10"], "--time at --time-form '%d/%m/%Y %H:%M:%S'", "looks like a time"),
+        (["2026-01-05T08:00:00Z", "2026-01-05 08:00:00"], "--time at", "has times that input.time_path cannot read"),
+        (
+            ["05.01.2026 08:00", "25.01.2026 08:00"],
+            "--time at --time-form '%d.%m.%Y %H:%M'",
+            "has times that input.time_path cannot read",
+        ),
+        (
+            ["31/01/2026 08:00:10"],
+            "--time at --time-form '%d/%m/%Y %H:%M:%S'",
+            "has times that input.time_path cannot read",
+        ),
         (["01/02/2026 08:00"], "", "--time at --time-form '%d/%m/%Y %H:%M' or '%m/%d/%Y %H:%M'"),
-        ([1767600000], "--time at --time-form %s", "looks like a time"),
+        ([1767600000], "--time at --time-form %s", "has times that input.time_path cannot read"),
         (["noon at 12"], "", "--time at --time-form FORM"),
     ],
 )

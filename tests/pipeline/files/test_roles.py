@@ -48,7 +48,7 @@ FOUR = [measured(box=f"b{n % 4}", at=stamp(n // 4)) for n in range(4_000)]
 
 
 def test_names_whose_times_come_again_are_those_of_sources():
-    assert source(FOUR) == ("box", "at comes again, but not with the same one of 4", True, False)
+    assert source(FOUR) == ("box", "at comes again, but not with the same one of 4", True)
     (note,) = [note for note in noted(FOUR).notes if note.change.key]
     assert note.text == "box names what the records are of (at comes again, but not with the same one of 4)"
     assert (note.option, note.advised) == ("--key box", True)
@@ -57,7 +57,7 @@ def test_names_whose_times_come_again_are_those_of_sources():
 
 def test_names_of_parts_of_a_file_whose_times_begin_again_are_those_of_sources():
     rows = [measured(trial=trial, at=stamp(n)) for trial in range(30) for n in range(500 + trial)]
-    assert source(rows) == ("trial", "at begins again with another one of 30", True, False)
+    assert source(rows) == ("trial", "at begins again with another one of 30", True)
     assert noted(rows).left_out["trial"] == "names what the records are of"
     assert noted(rows).features == ["load", "heat"]
 
@@ -146,6 +146,11 @@ def test_a_counter_that_wraps_or_restarts_is_no_feature():
     assert noted(octets).left_out == {"octets": "grows, and begins again 9 times: a clock or a meter"}
     sent = [measured(machine=f"m{n % 4}", sent=(n + 90 * (n % 4)) * 997 % 300_000 + n % 4) for n in range(4_000)]
     assert noted(sent).left_out == {"sent": "grows for each machine: a clock or a counter"}
+
+
+def test_a_flag_names_nothing():
+    rows = [measured(at=stamp(n), pump=n // 7 % 2, valve=n % 2) for n in range(2_000)]
+    assert (source(rows), noted(rows).features) == (None, ["pump", "valve", "load", "heat"])
 
 
 @pytest.mark.parametrize("name", ["port", "Source Port", "id.orig_p", "flight_number", "zip", "Hour", "DAY_OF_WEEK"])
