@@ -128,7 +128,7 @@ def _of_form(value: Any, form: str) -> Any:
             return float(value) * 1000
         # Of numbers such as 20260131.
         return datetime.strptime(str(value).strip(), form).isoformat()
-    except ValueError:
+    except (ValueError, TypeError):
         raise ValueError(f"{str(value)[:60]!r} is no time of the form {form}") from None
 
 

@@ -25,7 +25,7 @@ TimeForm = Annotated[
 Names = Annotated[
     str | None,
     typer.Option(
-        metavar="A,B,...", help="Names of the columns, in order: of CSV without a header, or of .npy; c1..c9: nine."
+        metavar="A,B,...", help="Names, such as id,c1..c9, for the columns of CSV without a header, or of .npy."
     ),
 ]
 Null = Annotated[
@@ -34,9 +34,7 @@ Null = Annotated[
 Decimal = Annotated[
     str | None, typer.Option(metavar=".|,", help="Decimal separator of CSV; by default that of its first rows.")
 ]
-Numbers = Annotated[
-    bool, typer.Option("--numbers", help='Read texts such as "2.5", "1,500", "12 %" and "$3" as numbers.')
-]
+Numbers = Annotated[bool, typer.Option("--numbers", help='Read texts such as "2.5", "1,500", "12 %", "$3" as numbers.')]
 Advised = Annotated[bool, typer.Option("--yes", help="Take the options that the notes on a file advise.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used, and count them.")]
 

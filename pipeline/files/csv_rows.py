@@ -216,11 +216,8 @@ def _delimiter(sample: str) -> tuple[str, int]:
     for candidate, begins in (*((each, 1) for each in (*DELIMITERS, " ")), *((each, 2) for each in DELIMITERS)):
         if width > 1 and (candidate == " " or begins > 1):
             break
-        rows: list[list[str]] = []
-        start = 0
-        reader = csv.reader(
-            map(str.strip, lines) if candidate == " " else lines, delimiter=candidate, skipinitialspace=True
-        )
+        text = map(str.strip, lines) if candidate == " " else lines
+        reader, rows, start = csv.reader(text, delimiter=candidate, skipinitialspace=True), list[list[str]](), 0
         try:
             for row in reader:
                 if row and (rows or len(row) >= begins):
@@ -256,11 +253,10 @@ def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
     except csv.Error as error:
         raise InputFileError(f"{file}: its first line is no header ({error})") from error
     if _are_values(names):
-        while names and not names[-1]:
-            names.pop()
+        last = max((number for number, name in enumerate(names, 1) if name), default=1)
         raise InputFileError(
-            f"{file}, line 1: {', '.join(names[:5])} stand where the names of the columns should; add a header line, "
-            f"or name them, such as --names c1..c{len(names)}"
+            f"{file}, line 1: {', '.join(names[: min(last, 5)])} stand where the names of the columns should; add a header line, "
+            f"or name them, such as --names c1..c{last}"
         )
     if any("\udc80" <= character <= "\udcff" for name in names for character in name):
         encoding = _guess("".join(names))
@@ -276,11 +272,10 @@ def _are_values(names: Sequence[str]) -> bool:
     numbers = [name for name in names if NUMBER.fullmatch(name)]
     if not all(map(str.isdigit, numbers)):
         return True
-    are_even = all(int(after) == int(before) + 1 for before, after in pairwise(numbers))
-    if len(numbers) == sum(map(bool, names)):
-        # The index of a table has no name.
-        return not (are_even and numbers and not names[0])
-    return not are_even and 2 * len(numbers) >= len(names)
+    if any(int(after) != int(before) + 1 for before, after in pairwise(numbers)):
+        return 2 * len(numbers) >= len(names)
+    # Where all are numbered, the index before them has no name.
+    return len(numbers) == sum(map(bool, names)) and not (numbers and not names[0])
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

@@ -186,8 +186,7 @@ def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[No
         text += "and milliseconds since 1970"
         forms = [""] if is_time(column) else time_forms(column)
     if len(forms) == 1:
-        change = Columns(time=paths, time_form=forms[0] or None)
-        yield Note(text, f"{remedy}, in UTC where no zone is named", change)
+        yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=paths, time_form=forms[0] or None))
     else:
         options = shlex.join(Columns(time=paths).options)
         yield Note(f"{text}; name their form: {options} --time-form {' or '.join(map(repr, forms)) or 'FORM'}")

@@ -33,8 +33,6 @@ MAX_FULL: Final = 0.5
 LISTED: Final = 6
 """Most columns that a note on what is left out names; the settings name all."""
 
-NO_NUMBERS: Final = "No column holds numbers: name those to use as input.features"
-
 STREAMS: Final = {
     "topic": 'one model for all records; "partition": one for each partition, "key": one for each key',
     "key": 'one model for each key; "topic": one for all records, "partition": one for each partition',
@@ -123,7 +121,7 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     several = [path for path, each in seen.columns.items() if each.only(list) and dict in map(type, each.sample[0])]
     notes += [Note(f"{path} holds several records: take them apart, jq -c '.{path}[]' FILE > NEW") for path in several]
     if not features and sparse is None:
-        notes.append(Note(NO_NUMBERS))
+        notes.append(Note("No column holds numbers: name those to use as input.features"))
     named_ids = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]
     others = seen.columns.keys() - {*kinds.ids, *kinds.clocks, *kinds.labels, *numbers}
     left_out |= {path: _of_label(seen.columns[path]) for path in kinds.labels}

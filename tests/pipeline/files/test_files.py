@@ -297,6 +297,8 @@ def test_times_may_have_another_form(tmp_path):
     assert [record.timestamp for record in records(path, time="t", time_form="%s")] == [1767600000500]
     with pytest.raises(InputFileError, match="line 2: '1767600000' is no time of the form %Y"):
         records(written(tmp_path, "c.jsonl", '{"t": 2026}\n{"t": "1767600000"}\n'), time="t", time_form="%Y")
+    with pytest.raises(InputFileError, match=r"line 1: '\[\]' is no time of the form %s"):
+        records(written(tmp_path, "d.jsonl", '{"t": []}\n'), time="t", time_form="%s")
 
 
 def test_a_bad_time_is_a_bad_line(tmp_path):
