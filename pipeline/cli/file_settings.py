@@ -76,7 +76,8 @@ def for_file(
     found = examined([file], columns, skip_bad, None, (lambda note: note.advised) if yes else None, None)
     suggested = found.suggestion.settings
     if not {"input.features", "input.sparse"} & suggested.keys():
-        raise ConfigurationError(f"{file}: no column holds numbers; see the notes, or name input.features")
+        what = "no column holds numbers; see the notes, or name input.features" if found.seen.records else "no records"
+        raise ConfigurationError(f"{file}: {what}")
     if found.columns != columns:
         say(f"taken: {shlex.join(found.columns.options)}")
     if isinstance(features := suggested.get("input.features"), list):

@@ -255,8 +255,8 @@ def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
     if _are_values(names):
         last = max((number for number, name in enumerate(names, 1) if name), default=1)
         raise InputFileError(
-            f"{file}, line 1: {', '.join(names[: min(last, 5)])} stand where the names of the columns should; add a header line, "
-            f"or name them, such as --names c1..c{last}"
+            f"{file}, line 1: {', '.join(names[: min(last, 5)])} stand where the names of the columns should; add a "
+            f"header line, or name them, such as --names c1..c{last}"
         )
     if any("\udc80" <= character <= "\udcff" for name in names for character in name):
         encoding = _guess("".join(names))

@@ -120,7 +120,7 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
             notes.append(Note('Its values go beyond 1, which is what they become: say prepare.ranges, for "*"'))
     several = [path for path, each in seen.columns.items() if each.only(list) and dict in map(type, each.sample[0])]
     notes += [Note(f"{path} holds several records: take them apart, jq -c '.{path}[]' FILE > NEW") for path in several]
-    if not features and sparse is None:
+    if seen.records and not features and sparse is None:
         notes.append(Note("No column holds numbers: name those to use as input.features"))
     named_ids = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]
     others = seen.columns.keys() - {*kinds.ids, *kinds.clocks, *kinds.labels, *numbers}
