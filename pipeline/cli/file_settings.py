@@ -66,7 +66,7 @@ def for_file(
     What is found in the records is printed, and with `yes` the options that this advises are taken. A `truth` is no
     feature.
     """
-    topic = {"input.topics": topic_from(file)}
+    topic = dict.fromkeys(("name", "input.topics"), topic_from(file))
     try:
         if describes(load(topic)):
             return topic, columns
