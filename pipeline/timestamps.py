@@ -20,8 +20,6 @@ _RFC3339 = re.compile(
     r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
 )
 
-# Digits of milliseconds or less; shorter ones may be a date.
-_EPOCH_TEXT = re.compile("[0-9]{13,19}")
 _CANONICAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 
 
@@ -93,7 +91,7 @@ def milliseconds(value: Any, form: str | None = None) -> int | None:
         return None
     if form is not None:
         value = _of_form(value, form)
-    elif isinstance(value, str) and _EPOCH_TEXT.fullmatch(value):
+    elif isinstance(value, str) and value.isdecimal() and len(value) in range(13, 20):
         value = int(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         while LAST < value <= 1_000_000 * LAST:

@@ -1,16 +1,15 @@
 """JSONL: one JSON object per line, unchanged where no members are chosen; an array of objects is read as these."""
 
+import io
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path as FilePath
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import orjson
 from resonance.pipeline import exact_json
-from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.files.members import builder, places
 from resonance.pipeline.files.rows import (
@@ -32,6 +31,8 @@ _INEXACT = frozenset((float, dict, list))
 # A text ends on its line, so that braces within it are none.
 _BRACES: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}]')
 
+_NOT_FINITE: Final = re.compile(rb'("(?:[^"\\]|\\.)*")|-?(?:NaN|Infinity)')
+
 _BOM = b"\xef\xbb\xbf"
 
 # Takes a third of the time of calling the class.
@@ -41,14 +42,16 @@ _record: Callable[[Iterable[Any]], FileRecord] = partial(tuple.__new__, FileReco
 class JsonlRows:
     """The lines of a JSONL file; its columns are paths.
 
-    Raises `InputFileError` where the file is in UTF-16, and `ConfigurationError` for a path that no record of the first
-    batch has.
+    Raises `ConfigurationError` for a path that no record of the first batch has.
     """
 
-    def __init__(self, stream: BinaryIO, file: FilePath, columns: Columns) -> None:
+    def __init__(self, stream: io.BufferedReader, file: FilePath, columns: Columns) -> None:
         # A stream that nothing refers to would close its file.
+        self._stream: Any = stream
         self._lines: Iterator[bytes] = stream
-        self._stream = stream
+        if encoding := utf_16(stream.peek(2)[:2]):
+            self._stream = io.TextIOWrapper(stream, encoding=encoding, errors="replace")
+            self._lines = (line.encode() for line in self._stream)
         self._key = parse_path(columns.key) if columns.key else None
         self._time = [parse_path(column) for column in columns.time]
         self._members = [parse_path(column) for column in columns.members.values()]
@@ -56,9 +59,6 @@ class JsonlRows:
         self._build = builder(places(columns.members, file))
         self._head = list(islice(self._lines, BATCH))
         if self._head:
-            if encoding := utf_16(self._head[0][:2]):
-                command = f"iconv -f {encoding} -t utf-8 {shlex.quote(str(file))} > NEW"
-                raise InputFileError(f"{file} is in UTF-16, and JSON in UTF-8; convert it: {command}")
             self._head[0] = self._head[0].removeprefix(_BOM)
             if any(map(bytes.strip, self._head)) and _is_spread(self._head):
                 self._lines = _joined(chain(self._head, self._lines))
@@ -77,6 +77,9 @@ class JsonlRows:
         number = 0
         waiting, self._head = self._head, []
         while waiting:
+            if any(b"NaN" in line or b"Infinity" in line for line in waiting):
+                # Python writes these, and JSON has none.
+                waiting = [_NOT_FINITE.sub(lambda found: found[1] or b"null", line) for line in waiting]
             yield rows(waiting, number + 1)
             number += len(waiting)
             waiting = list(islice(self._lines, BATCH))

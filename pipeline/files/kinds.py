@@ -58,7 +58,6 @@ _OF_DIGITS: Final = {8: ("%Y%m%d",), 12: ("%Y%m%d%H%M",), 14: ("%Y%m%d%H%M%S",)}
 
 _SCALES: Final = [range(10**9 * unit, 4 * 10**9 * unit) for unit in (1, 10**3, 10**6, 10**9)]
 """Numbers that count as a time, and not as a duration, where the name is one of a time: from 2001 to 2096."""
-_COMPACT = re.compile("(19|20)[0-9]{2}(0[1-9]|1[0-2])([0-2][0-9]|3[01])(([01][0-9]|2[0-3])([0-5][0-9]){1,2})?")
 
 
 class Kinds:
@@ -98,12 +97,12 @@ def words(column: Column) -> list[str]:
 
 def is_rfc3339(column: Column) -> bool:
     """Return whether `input.time_path` can read the times of a column."""
-    return _readable(column, TimeTexts().__getitem__, _SCALES[1:2])
+    return _reads(texts_with_digits(column), TimeTexts().__getitem__) and _is_within(column, _SCALES[1:2])
 
 
 def is_time(column: Column) -> bool:
     """Return whether they can become Kafka timestamps."""
-    return _readable(column, milliseconds, _SCALES[1:])
+    return _reads(texts_with_digits(column), milliseconds) and _is_within(column, _SCALES[1:])
 
 
 def time_forms(column: Column) -> list[str]:
@@ -199,8 +198,8 @@ def _tells_time(name: str, column: Column) -> bool:
     if column.only(int, float):
         if not _TIME.fullmatch(name):
             return False
-        is_compact = all(_COMPACT.fullmatch(str(value)) for value in column.sample)
-        return is_compact or any(_is_within(column, [those]) for those in _SCALES)
+        digits = column.only(int) and bool(_forms_of(list(map(str, column.sample))))
+        return digits or any(_is_within(column, [those]) for those in _SCALES)
     texts = texts_with_digits(column)
     return column.only(str) and bool(texts) and (bool(_TIME.fullmatch(name)) or all(map(_CLOCK.fullmatch, texts)))
 
@@ -229,10 +228,6 @@ def _reads(values: Iterable[Any], read: Callable[[Any], object]) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _readable(column: Column, read: Callable[[Any], object], scales: Sequence[range]) -> bool:
-    return _reads(texts_with_digits(column), read) and _is_within(column, scales)
 
 
 def _is_within(column: Column, scales: Sequence[range]) -> bool:

@@ -200,15 +200,17 @@ def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) ->
             yield Note(text, "a model for each", Columns(key=found.path), advised=found.certain)
         else:
             yield Note(f"{text}, too few of each for a model of its own")
-    elif clock is not None and (falls := _falls(seen, clock)):
+    # Of devices one behind the other times begin again, and of many at once some come late.
+    if clock is not None and (falls := _falls(seen, clock)) and (found is None or 10 * falls > seen.records):
         text = f"{clock} goes back in {falls:,} of {seen.records:,} records"
-        yield Note(f"{text}; alerts and drift follow the order of the file: sort it, or name its sources by --key")
+        which = "" if found else ", or name its sources by --key"
+        yield Note(f"{text}; alerts and drift follow the order of the file: sort it{which}")
 
 
 def _falls(seen: FileSurvey, clock: str) -> int:
     """Return how often the times of enough records go back, as far as their order can be seen."""
     column = seen.columns[clock]
-    ordered = seen.records >= FEWEST and (column.only(int, float) or is_rfc3339(column))
+    ordered = seen.records >= FEWEST and (column.only(int, float) or is_time(column))
     return (column.falls or 0) if ordered else 0
 
 

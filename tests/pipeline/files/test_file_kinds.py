@@ -100,6 +100,11 @@ def test_objects_of_an_array_or_on_several_lines_are_records(tmp_path, text):
         values(tmp_path / "cut.json")
 
 
+def test_json_of_python_and_of_a_windows_shell_is_read(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a":NaN,"b":"NaN, \\"Infinity"}\n{"a":-Infinity,"b":[1,NaN]}\n', "utf-16")
+    assert values(tmp_path / "a.jsonl") == ['{"a":null,"b":"NaN, \\"Infinity"}', '{"a":null,"b":[1,null]}']
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

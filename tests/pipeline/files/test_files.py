@@ -317,7 +317,6 @@ def test_a_bad_time_is_a_bad_line(tmp_path):
         ("a.csv", "0,tcp,0,181\n0,udp,1,17\n", "line 1: 0, tcp, 0, 181 stand where"),
         ("a.csv", b"\xe4,b\n1,2\n", "header is not UTF-8, but probably windows-1252; .*: iconv -f windows-1252 -t"),
         ("a.csv", "功率,b\n1,2\n".encode("gbk"), "header is not UTF-8, but probably gbk; .*: iconv -f gbk -t utf-8 "),
-        ("a.jsonl", "{}".encode("utf-16"), "is in UTF-16, and JSON in UTF-8; convert it: iconv -f utf-16 -t utf-8 "),
         *(("a.csv", b"PK\3\4xxxx", "a zip file or an Excel workbook"), ("a.jsonl", b"BZhxxxx", "bzip2; unpack it")),
         ("a.parquet", "x", "no Parquet file"),
     ],

@@ -190,6 +190,8 @@ def test_times_that_go_back_are_noted_unless_sources_explain_them():
         "at goes back in 9 of 1,000 records; alerts and drift follow" in [str(note) for note in noted(rows).notes][-1]
     )
     assert not [note for note in noted(FOUR).notes if "goes back" in note.text]
+    mixed = [str(note) for note in noted(DRAW.sample(FOUR, len(FOUR))).notes]
+    assert mixed[-1].endswith("follow the order of the file: sort it")
 
 
 @pytest.mark.parametrize(
