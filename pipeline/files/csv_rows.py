@@ -60,6 +60,7 @@ class CsvRows:
         if encoding is None:
             encoding, errors = "utf-8-sig", "surrogateescape"
         self._stream = io.TextIOWrapper(stream, encoding=encoding, errors=errors, newline="")
+        self._file = file
         sample = self._stream.read(SAMPLE)
         given = _SEPARATOR.match(sample)
         # Lines before the first that the reader counts.
@@ -153,12 +154,8 @@ class CsvRows:
                 yield FileRecord(key, (self._template % tuple(cells)).encode(), time)
             except (ValueError, TypeError) as error:
                 # A lone surrogate raises a TypeError in orjson and a ValueError in Python.
-                reason = (
-                    f"not UTF-8{_guess(''.join(map(str, row)))}"
-                    if isinstance(error, TypeError | UnicodeError)
-                    else str(error)
-                )
-                yield BadRow(line, reason)
+                is_text = isinstance(error, TypeError | UnicodeError)
+                yield BadRow(line, _not_utf_8("".join(map(str, row)), self._file) if is_text else str(error))
 
     def _kinds(self, row: Sequence[str]) -> tuple[list[int], list[int]]:
         """Split the used columns into numeric and other ones, by one row; a wrong guess only costs time."""
@@ -210,8 +207,7 @@ def _delimiter(sample: str) -> tuple[str, int]:
     Lines of one cell before the header say what the file is of.
     """
     best, width, before = DELIMITERS[0], 1, 0
-    lines = sample.split("\n")[:20]
-    lines = lines[:-1] or lines
+    lines = sample.split("\n")[:20][:-1] or [sample]
     # Columns may be aligned by any number of spaces, and lines before the header only help where nothing else does.
     for candidate, begins in (*((each, 1) for each in (*DELIMITERS, " ")), *((each, 2) for each in DELIMITERS)):
         if width > 1 and (candidate == " " or begins > 1):
@@ -259,11 +255,7 @@ def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
             f"header line, or name them, such as --names c1..c{last}"
         )
     if any("\udc80" <= character <= "\udcff" for name in names for character in name):
-        encoding = _guess("".join(names))
-        raise InputFileError(
-            f"{file}: its header is not UTF-8{encoding}; convert it: iconv -f {encoding.split()[-1]} -t utf-8 "
-            f"{shlex.quote(str(file))} > NEW; where characters are wrong then, with another encoding"
-        )
+        raise InputFileError(f"{file}: its header is {_not_utf_8(''.join(names), file)}")
     return names
 
 
@@ -290,6 +282,10 @@ def _distinct(names: Iterable[str]) -> list[str]:
     return found
 
 
-def _guess(text: str) -> str:
-    """Return the likely encoding of a text whose bytes that are not UTF-8 are surrogates."""
-    return f", but probably {'gbk' if _OF_TWO_BYTES.fullmatch(text) else 'windows-1252'}"
+def _not_utf_8(text: str, file: Path) -> str:
+    """Return what helps with a text whose bytes that are not UTF-8 are surrogates."""
+    encoding = "gbk" if _OF_TWO_BYTES.fullmatch(text) else "windows-1252"
+    command = f"iconv -f {encoding} -t utf-8 {shlex.quote(str(file))} > NEW"
+    return (
+        f"not UTF-8, but probably {encoding}; convert it: {command}; or from another encoding, if that gives odd text"
+    )

@@ -42,6 +42,7 @@ _OTHERS: Final[Mapping[bytes, str]] = {
     b"BZh": "compressed with bzip2; unpack it: bunzip2",
     b"\xfd7zXZ": "compressed with xz; unpack it: unxz",
     b"PAR1": "a Parquet file; let its name end in .parquet",
+    b"\x93NUM": "an array of NumPy; let its name end in .npy",
 }
 """Files that are none of text, by their first bytes."""
 

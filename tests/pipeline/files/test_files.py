@@ -316,6 +316,12 @@ def test_a_bad_time_is_a_bad_line(tmp_path):
         ("a.csv", "m01,4.5,7\nm02,4.6,8\n", "line 1: m01, 4.5, 7 stand where"),
         ("a.csv", "0,tcp,0,181\n0,udp,1,17\n", "line 1: 0, tcp, 0, 181 stand where"),
         ("a.csv", b"\xe4,b\n1,2\n", "header is not UTF-8, but probably windows-1252; .*: iconv -f windows-1252 -t"),
+        (
+            "a.csv",
+            b"a,b\n1,2\n\xe4,2\n",
+            "line 3: not UTF-8, but probably windows-1252; convert it: iconv -f windows-1252 -t",
+        ),
+        ("a", b"\x93NUMPY", "a is an array of NumPy; let its name end in .npy"),
         ("a.csv", "功率,b\n1,2\n".encode("gbk"), "header is not UTF-8, but probably gbk; .*: iconv -f gbk -t utf-8 "),
         *(("a.csv", b"PK\3\4xxxx", "a zip file or an Excel workbook"), ("a.jsonl", b"BZhxxxx", "bzip2; unpack it")),
         ("a.parquet", "x", "no Parquet file"),
