@@ -118,8 +118,6 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
         values = [value for path in in_sparse for value in seen.columns[path].sample]
         if any(type(value) in (int, float) and value > 1 for value in values):
             notes.append(Note('Its values go beyond 1, which is what they become: say prepare.ranges, for "*"'))
-    several = [path for path, each in seen.columns.items() if each.only(list) and dict in map(type, each.sample[0])]
-    notes += [Note(f"{path} holds several records: take them apart, jq -c '.{path}[]' FILE > NEW") for path in several]
     if seen.records and not features and sparse is None:
         notes.append(Note("No column holds numbers: name those to use as input.features"))
     named_ids = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]

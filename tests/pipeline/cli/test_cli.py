@@ -159,9 +159,15 @@ def test_what_the_notes_on_a_file_advise_is_taken_where_wanted(tmp_path, printed
         for k in range(3)
     ]
     (tmp_path / "own.csv").write_text("ts,machine,load,heat\n" + "\n".join(rows) + "\n")
-    for name, text, what in (("none.csv", "a,b\n", "no records"), ("texts.csv", "a\nred\n", "no column holds numbers")):
+    for name, text, what in (
+        ("none.csv", "a,b\n", "no records"),
+        ("texts.csv", "a\nred\n", "no column holds numbers"),
+        ("all.json", '{"data": [{"a": 1}, {"a": 2}]}', "no column holds numbers"),
+    ):
         (tmp_path / name).write_text(text)
-        assert f"{name}: {what}" in printed(run, "replay", name, code=2).err
+        error = printed(run, "replay", name, code=2).err
+        assert f"{name}: {what}" in error
+    assert "data holds several records; take them apart: jq -c '.data[]' FILE > NEW" in error
     for command in ("replay", "evaluate"):
         said = printed(run, command, "own.csv", "--yes")
         assert "taken: --null '?' --time ts --key machine --time-form %s --numbers\ninput.features: load\n" in said.err
