@@ -171,8 +171,8 @@ class CsvRows:
 
     def _clock(self, cell: str) -> str | float:
         bare = self._unless_null(cell).strip()
-        is_number = NUMBER.fullmatch(bare) and len(self._time) == 1 and self._form in (None, SECONDS)
-        return float(bare) if is_number else bare
+        is_whole = len(self._time) == 1 and self._form in (None, SECONDS)
+        return float(bare) if is_whole and NUMBER.fullmatch(bare) else bare
 
     def _unless_null(self, cell: str) -> str:
         return "" if cell in self._nulls else cell

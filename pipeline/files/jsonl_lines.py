@@ -46,8 +46,7 @@ class JsonlRows:
     """
 
     def __init__(self, stream: io.BufferedReader, file: FilePath, columns: Columns) -> None:
-        # A stream that nothing refers to would close its file.
-        self._stream: Any = stream
+        self._stream: Any = stream  # Else its file would be closed.
         self._lines: Iterator[bytes] = stream
         if encoding := utf_16(stream.peek(2)[:2]):
             self._stream = io.TextIOWrapper(stream, encoding=encoding, errors="replace")
@@ -77,10 +76,11 @@ class JsonlRows:
         number = 0
         waiting, self._head = self._head, []
         while waiting:
-            if any(b"NaN" in line or b"Infinity" in line for line in waiting):
-                # Python writes these, and JSON has none.
-                waiting = [_NOT_FINITE.sub(lambda found: found[1] or b"null", line) for line in waiting]
-            yield rows(waiting, number + 1)
+            found = rows(waiting, number + 1)
+            if BadRow in map(type, found):
+                # Python writes NaN and Infinity, and JSON has none.
+                found = rows([_NOT_FINITE.sub(lambda each: each[1] or b"null", line) for line in waiting], number + 1)
+            yield found
             number += len(waiting)
             waiting = list(islice(self._lines, BATCH))
 

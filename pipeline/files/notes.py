@@ -203,8 +203,8 @@ def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) ->
     # Of devices one behind the other times begin again, and of many at once some come late.
     if clock is not None and (falls := _falls(seen, clock)) and (found is None or 10 * falls > seen.records):
         text = f"{clock} goes back in {falls:,} of {seen.records:,} records"
-        which = "" if found else ", or name its sources by --key"
-        yield Note(f"{text}; alerts and drift follow the order of the file: sort it{which}")
+        text += "; alerts and drift follow the order of the file: sort it"
+        yield Note(text if found else f"{text}, or name its sources by --key")
 
 
 def _falls(seen: FileSurvey, clock: str) -> int:

@@ -29,9 +29,9 @@ class NpyRows:
             arrays = {FEATURES: found} if isinstance(found, np.ndarray) else dict(found)
         except (ValueError, zipfile.BadZipFile) as error:
             raise InputFileError(f"{file} is no array of numbers that can be read: {error}") from error
+        # Texts may be labels beside the numbers of an archive.
+        kinds = "fiub" if len(arrays) == 1 else "fiubU"
         for array in arrays.values():
-            # Texts may be labels beside the numbers of an archive.
-            kinds = "fiub" if len(arrays) == 1 else "fiubU"
             if array.ndim not in (1, 2) or array.dtype.kind not in kinds:
                 raise InputFileError(
                     f"{file}: an array of shape {array.shape} and type {array.dtype} is no table of numbers; save one "
