@@ -84,14 +84,18 @@ def milliseconds(value: Any, form: str | None = None) -> int | None:
     """Return a time of a file as a Kafka timestamp, or None where there is no time.
 
     A time is milliseconds since 1970, or ISO 8601 text in UTC unless it names a zone; with `form` it is text of that
-    form (as of `strptime`), or with the form ``%s`` seconds since 1970. Any other value but None and empty text is a
-    `ValueError`.
+    form (as of `strptime`), or with the form ``%s`` seconds since 1970. Numbers beyond the year 9999 are microseconds
+    or nanoseconds. Any other value but None and empty text is a `ValueError`.
     """
     if value is None or value == "":
         return None
     if form is not None:
         value = _of_form(value, form)
+    elif isinstance(value, str) and value.isdecimal() and len(value) in range(13, 20):
+        value = int(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
+        while LAST < value <= 1_000_000 * LAST:
+            value //= 1000
         if 0 <= value <= LAST:
             return int(value)
     elif isinstance(value, str):
@@ -117,12 +121,13 @@ def timestamp_of(values: Sequence[Any], form: str | None) -> int | None:
 
 def _of_form(value: Any, form: str) -> Any:
     """Return a time of another form in one of the usual ones."""
-    if isinstance(value, str):
-        try:
-            return datetime.strptime(value.strip(), form).isoformat()
-        except ValueError:
-            raise ValueError(f"{value[:60]!r} is no time of the form {form}") from None
-    return value * 1000 if form == SECONDS and isinstance(value, int | float) else value
+    try:
+        if form == SECONDS:
+            return float(value) * 1000
+        # Of numbers such as 20260131.
+        return datetime.strptime(str(value).strip(), form).isoformat()
+    except (ValueError, TypeError):
+        raise ValueError(f"{str(value)[:60]!r} is no time of the form {form}") from None
 
 
 def canonical(value: Any) -> str:

@@ -8,7 +8,7 @@ is back: the score compares with the range of most records, which rare ones do n
 import numpy as np
 from resonance.engine.labels import majority_label
 from resonance.engine.modal.nearest import nearest, squared_distances
-from resonance.kernels.arithmetic import inline, jit
+from resonance.kernels.arithmetic import inline, jit, log
 from resonance.kernels.ordering import stable_order
 
 UNUSUAL = 0.5
@@ -19,9 +19,8 @@ _DEVIATIONS, _FARTHEST, _LEAST = 6.0, 2.0, 0.05
 times as far as the farthest of them, or this part of the range that the feature had at first; the largest counts."""
 _FEWEST = 16
 """Landmarks that show a range: of fewer the deviation is too uncertain, and what is odd would be its own measure."""
-_TAIL, _WIDTHS = 0.02, 3.1
-"""Share of the records that is farther out than what is usual, on either side, and how many times half the width of the
-rest a feature may be from its middle: six standard deviations of a Gaussian."""
+_TAIL, _TAILS = 0.02, 0.2
+"""Share of the records that is farther out than what is usual, on either side of a feature, and of all features."""
 _RARE = 0.05
 """Share of the records that rare clusters have together: what is usual is what the others are."""
 
@@ -56,9 +55,17 @@ def measure_ranges(model):
 
 
 @jit
+def _deviations(tail):
+    """Return how many standard deviations out that share of a Gaussian begins (Abramowitz and Stegun, 26.2.22)."""
+    t = np.sqrt(-2.0 * log(tail))
+    return t - (2.30753 + 0.27061 * t) / (1.0 + t * (0.99229 + 0.04481 * t))
+
+
+@jit
 def measure_usual(model):
     """Write the middle of most records of every cluster by feature, and one over how far one may be from it."""
-    clusters = model.clusters
+    clusters, tail = model.clusters, min(_TAIL, _TAILS / len(model.at))
+    widths = 0.5 * _DEVIATIONS / _deviations(tail)
     records, of = model.records[:clusters], np.empty(clusters, dtype=np.int64)
     # The last one is of all, which clusters of few landmarks and rare ones have.
     mass, counted, low, high = np.zeros((4, clusters + 1))
@@ -72,20 +79,22 @@ def measure_usual(model):
             mass[model.place[i]] += model.mass[i]
             mass[clusters] += model.mass[i]
     for f in range(len(model.at)):
-        counted[:] = 0.0
+        counted[:], low[:], high[:] = 0.0, 0.0, 0.0
         for i in stable_order(model.at[f, : model.landmarks]):
             if model.place[i] < 0:
                 continue
             for c in (model.place[i], clusters):
-                if counted[c] <= _TAIL * mass[c]:
+                if counted[c] <= tail * mass[c]:
                     low[c] = model.at[f, i]
-                if counted[c] < (1.0 - _TAIL) * mass[c]:
+                if counted[c] < (1.0 - tail) * mass[c]:
                     high[c] = model.at[f, i]
                 counted[c] += model.mass[i]
         for c in range(clusters):
             lowest, highest = low[of[c]], high[of[c]]
             model.usual[c, f] = 0.5 * (lowest + highest)
-            model.unusual[c, f] = 1.0 / max(_LEAST, _WIDTHS * 0.5 * (highest - lowest))
+            # As above, few landmarks show no range.
+            known = model.nodes[:clusters].sum() >= _FEWEST
+            model.unusual[c, f] = 1.0 / max(_LEAST, widths * (highest - lowest)) if known else 0.0
 
 
 @inline
@@ -151,14 +160,17 @@ def name_outside(model, x, near, squared, outside):
     compared = near if model.place[near] >= 0 else _nearest_in_cluster(model, x, squared)
     if compared < 0:
         return
-    middle, narrow = model.usual[model.place[compared]], model.unusual[model.place[compared]]
-    parts = np.abs(x - middle) * narrow
+    at = model.place[compared]
+    known, usual = np.abs(x - model.middle[at]) * model.narrow[at], np.abs(x - model.usual[at]) * model.unusual[at]
+    parts = np.maximum(known, usual)
     for row in outside:
         f = np.argmax(parts)
         if parts[f] <= 0.5:
             return
-        half = 0.5 / narrow[f]
-        row[0], row[1], row[2], row[3] = f, x[f], middle[f] - half, middle[f] + half
+        middle, narrow = model.usual[at, f], model.unusual[at, f]
+        if known[f] > usual[f]:
+            middle, narrow = model.middle[at, f], model.narrow[at, f]
+        row[0], row[1], row[2], row[3] = f, x[f], middle - 0.5 / narrow, middle + 0.5 / narrow
         parts[f] = 0.0
 
 

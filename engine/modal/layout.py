@@ -131,12 +131,12 @@ def new_model(rules: Rules, slots: int, classes: int) -> Model:
 
 
 def completed(arrays: Mapping[str, IntArray | FloatArray]) -> Mapping[str, IntArray | FloatArray]:
-    """Return the arrays of a state of any revision: what is usual is not known before the next reading.
+    """Return the arrays of a state of any revision: what was known is usual before the next reading.
 
     Before revision 4 balls counted no pauses: as if hits were independent.
     """
     if not {"usual", "unusual"} & arrays.keys():
-        arrays = {**arrays, "usual": np.zeros_like(arrays["middle"]), "unusual": np.zeros_like(arrays["narrow"])}
+        arrays = {**arrays, "usual": arrays["middle"], "unusual": arrays["narrow"]}
     if "dispersion" in arrays:
         return arrays
     number, real = arrays["number"], arrays["real"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad
+from resonance.pipeline.cli.file_options import Advised, ChosenColumns, SkipBad
 from resonance.pipeline.cli.file_settings import for_file
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.main import as_options
@@ -82,6 +82,7 @@ def evaluate(
     partitions: Partitions = 1,
     columns: ChosenColumns,
     skip_bad: SkipBad = False,
+    yes: Advised = False,
     processes: Processes,
     as_json: Json = False,
 ) -> None:
@@ -95,7 +96,7 @@ def evaluate(
     check_extra("evaluate")
     under, over = summary.bounds_of("--fail-under", fail_under), summary.bounds_of("--fail-over", fail_over)
     file = as_file(source_name)
-    suited = for_file(file, columns, skip_bad=skip_bad, truth=truth) if file else None
+    suited, columns = for_file(file, columns, skip_bad, truth=truth, yes=yes) if file else (None, columns)
 
     def loaded(changes: Mapping[str, Any]) -> "config.Settings":
         named = {name.replace(".", "__"): value for name, value in changes.items()}

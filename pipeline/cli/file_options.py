@@ -1,7 +1,8 @@
 """Options of the commands that read files of records."""
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from resonance.pipeline.cli.injection import Depends
@@ -23,7 +24,9 @@ TimeForm = Annotated[
 ]
 Names = Annotated[
     str | None,
-    typer.Option(metavar="A,B,...", help="Names of the columns, in order: of CSV without a header, or of .npy."),
+    typer.Option(
+        metavar="A,B,...", help="Names, such as id,c1..c9, for the columns of CSV without a header, or of .npy."
+    ),
 ]
 Null = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="Read this text, such as N/A, as a missing value; repeatable.")
@@ -31,8 +34,11 @@ Null = Annotated[
 Decimal = Annotated[
     str | None, typer.Option(metavar=".|,", help="Decimal separator of CSV; by default that of its first rows.")
 ]
-Numbers = Annotated[bool, typer.Option("--numbers", help='Read texts of JSONL and Parquet such as "2.5" as numbers.')]
+Numbers = Annotated[bool, typer.Option("--numbers", help='Read texts such as "2.5", "1,500", "12 %", "$3" as numbers.')]
+Advised = Annotated[bool, typer.Option("--yes", help="Take the options that the notes on a file advise.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used, and count them.")]
+
+_SERIES: Final = re.compile(r"(.*?)([0-9]{1,5})\.\.(?:\1)?([0-9]{1,5})")
 
 
 def as_columns(
@@ -65,10 +71,16 @@ def as_columns(
 
 
 def _split(names: str | None) -> tuple[str, ...]:
-    found = () if names is None else tuple(name.strip() for name in names.split(","))
+    found = () if names is None else tuple(each for name in names.split(",") for each in _named(name.strip()))
     if "" in found or len(set(found)) < len(found):
         raise ConfigurationError(f"--names {names}: each column needs a name of its own, with commas between them")
     return found
+
+
+def _named(name: str) -> list[str]:
+    """Return the names that one of ``--names`` stands for: ``s1..s3`` for three."""
+    series = _SERIES.fullmatch(name)
+    return [f"{series[1]}{number}" for number in range(int(series[2]), int(series[3]) + 1)] if series else [name]
 
 
 ChosenColumns = Annotated[Columns, Depends(as_columns)]

@@ -1,16 +1,20 @@
 """Settings for files that no settings describe: those that `resonance produce` would suggest."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from resonance.pipeline.cli.file_options import topic_from
 from resonance.pipeline.cli.options import load
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.logs import printable
 
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as config
+    from resonance.pipeline.files import examination, notes
     from resonance.pipeline.files.rows import Columns
 
 
@@ -21,25 +25,62 @@ def describes(settings: "config.Settings") -> bool:
     return bool(given.sparse is not None or named or given.format != "json")
 
 
-def for_file(file: Path, columns: "Columns", *, skip_bad: bool, truth: str | None = None) -> Mapping[str, Any]:
-    """Return the settings, by dotted name, that apply to a file's records where no source has them.
+def confirmed(note: "notes.Note") -> bool:
+    """Return whether the option of a note is wanted, by a question on the terminal."""
+    try:
+        return typer.confirm(printable(f"  {note.remedy}: {note.option}?"), default=note.advised, err=True)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
 
-    What is found in the records is printed. A `truth` is no feature.
-    """
+
+def examined(
+    files: list[Path],
+    columns: "Columns",
+    skip_bad: bool,
+    limit: int | None,
+    taken: "Callable[[notes.Note], bool] | None",
+    described: "config.Settings | None",
+) -> "examination.Examination":
+    """Look at the records, print what stands in their way, and look again with the options that are taken."""
     from resonance.pipeline.files import examination
 
-    topic = {"input.topics": topic_from(file)}
+    shown: set[str] = set()
+    while True:
+        found = examination.examine(files, columns, skip_bad=skip_bad, limit=limit, described=described)
+        for note in found.findings:
+            if note.about in shown:
+                continue
+            shown.add(note.about)
+            say(f"note: {note.text if note.remedy and taken is confirmed else note}")
+            if note.remedy and taken is not None and taken(note):
+                columns = columns.with_(note.change)
+        if columns == found.columns:
+            return found
+
+
+def for_file(
+    file: Path, columns: "Columns", skip_bad: bool, *, yes: bool, truth: str | None = None
+) -> tuple[Mapping[str, Any], "Columns"]:
+    """Return the settings, by dotted name, that apply to a file's records where no source has them, and its columns.
+
+    What is found in the records is printed, and with `yes` the options that this advises are taken. A `truth` is no
+    feature.
+    """
+    topic = dict.fromkeys(("name", "input.topics"), topic_from(file))
     try:
         if describes(load(topic)):
-            return topic
+            return topic, columns
     except ConfigurationError:
         # The command reports it, unless its own options are what is missing.
-        return topic
-    found = examination.examine([file], columns, skip_bad=skip_bad, limit=None)
-    for note in found.findings:
-        say(f"note: {note}")
+        return topic, columns
+    found = examined([file], columns, skip_bad, None, (lambda note: note.advised) if yes else None, None)
     suggested = found.suggestion.settings
+    if not {"input.features", "input.sparse"} & suggested.keys():
+        what = "no column holds numbers; see the notes, or name input.features" if found.seen.records else "no records"
+        raise ConfigurationError(f"{file}: {what}")
+    if found.columns != columns:
+        say(f"taken: {shlex.join(found.columns.options)}")
     if isinstance(features := suggested.get("input.features"), list):
         suggested["input.features"] = [path for path in features if path != truth]
         say(f"input.features: {', '.join(suggested['input.features'])}")
-    return topic | suggested
+    return topic | suggested, found.columns

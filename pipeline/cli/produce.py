@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
-from resonance.pipeline.cli.file_settings import describes
+from resonance.pipeline.cli.file_settings import confirmed, describes, examined
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, InputFileError, counted
-from resonance.pipeline.files.rows import Columns, FileRecord
-from resonance.pipeline.logs import printable
+from resonance.pipeline.files.rows import FileRecord
 from resonance.pipeline.machine import collect_rarely
 
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as config
-    from resonance.pipeline.files import examination, notes, several_files
+    from resonance.pipeline.files import examination, several_files
     from resonance.pipeline.files import produce as work
 
 MOST_DEAD_LETTERS = 0.01
@@ -108,10 +107,10 @@ def produce(
     described = settings if describes(settings) else None
     # Of labels the settings of the records say nothing, and export requests hold the records.
     if not settings.is_otlp and (described is None or topic != load({"input.topics": topic}).labels.topic):
-        offer = None if dry_run or as_json or not _on_terminal() else _confirmed
+        offer = None if dry_run or as_json or not _on_terminal() else confirmed
         with says_when_stopped(UNCHANGED):
             taken = (lambda note: note.advised) if yes else offer
-            found = _examined(files, columns, skip_bad, limit, taken, described)
+            found = examined(files, columns, skip_bad, limit, taken, described)
         if taken is None and not dry_run:
             _check_usable(found)
         columns = found.columns
@@ -223,38 +222,6 @@ def _send(
 
 def _on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def _confirmed(note: "notes.Note") -> bool:
-    try:
-        return typer.confirm(printable(f"  {note.remedy}: {note.option}?"), default=note.advised, err=True)
-    except typer.Abort:
-        raise KeyboardInterrupt from None
-
-
-def _examined(
-    files: list[Path],
-    columns: Columns,
-    skip_bad: bool,
-    limit: int | None,
-    taken: "Callable[[notes.Note], bool] | None",
-    described: "config.Settings | None",
-) -> "examination.Examination":
-    """Look at the records, print what stands in their way, and look again with the options that are taken."""
-    from resonance.pipeline.files import examination
-
-    shown: set[str] = set()
-    while True:
-        found = examination.examine(files, columns, skip_bad=skip_bad, limit=limit, described=described)
-        for note in found.findings:
-            if note.about in shown:
-                continue
-            shown.add(note.about)
-            say(f"note: {note.text if note.remedy and taken is _confirmed else note}")
-            if note.remedy and taken is not None and taken(note):
-                columns = columns.with_(note.change)
-        if columns == found.columns:
-            return found
 
 
 def _check_usable(found: "examination.Examination") -> None:

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
-from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad
+from resonance.pipeline.cli.file_options import Advised, ChosenColumns, SkipBad
 from resonance.pipeline.cli.file_settings import for_file
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import PLACE, Json, Picture, load
@@ -92,6 +92,7 @@ def replay(
     partitions: Partitions = 1,
     columns: ChosenColumns,
     skip_bad: SkipBad = False,
+    yes: Advised = False,
     processes: Processes,
     as_json: Json = False,
 ) -> None:
@@ -109,7 +110,8 @@ def replay(
             raise ConfigurationError("--picture needs the outputs in a folder; leave --rules-only and --to-name out")
         drawing.check(picture)
     file = as_file(source)
-    settings = load(for_file(file, columns, skip_bad=skip_bad)) if file else load_for(source, load)
+    suited, columns = for_file(file, columns, skip_bad, yes=yes) if file else (None, columns)
+    settings = load(suited) if file else load_for(source, load)
     if rules_only:
         settings = rules_alone(settings)
     output = replaying.ReplayOutput(folder, to_name)

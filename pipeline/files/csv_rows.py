@@ -10,8 +10,8 @@ import io
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import islice, takewhile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -30,10 +30,10 @@ from resonance.pipeline.files.rows import (
     null_numbers,
     utf_16,
 )
-from resonance.pipeline.timestamps import timestamp_of
+from resonance.pipeline.timestamps import SECONDS, timestamp_of
 
 DELIMITERS: Final = ",;\t|"
-"""Delimiters that are recognised."""
+"""Delimiters that are recognised, besides spaces."""
 
 SAMPLE: Final = 64 * 1024
 _CACHED: Final = 20_000
@@ -42,7 +42,10 @@ _ZEEK: Final = "#separator"
 _ROWS: Final = 200
 _SEPARATOR: Final = re.compile(r'"?sep=([^\w"\r\n])"?\r?\n', re.IGNORECASE)
 _OF_TWO_BYTES: Final = re.compile("(?:[\udc81-\udcfe][\udca1-\udcfe]|[^\udc80-\udcff])*")
-_FRACTION: Final = re.compile(r"[+-]?[0-9]{1,18}([.,])[0-9]+")
+# Between thousands another mark may stand, as in 1.234,5.
+_FRACTION: Final = re.compile(
+    r"[+-]?(?:[0-9]{1,18}|[0-9]{1,3}(?:(?P<group>[.,])[0-9]{3})+)(?!(?P=group))(?P<mark>[.,])[0-9]+"
+)
 
 
 class CsvRows:
@@ -57,6 +60,7 @@ class CsvRows:
         if encoding is None:
             encoding, errors = "utf-8-sig", "surrogateescape"
         self._stream = io.TextIOWrapper(stream, encoding=encoding, errors=errors, newline="")
+        self._file = file
         sample = self._stream.read(SAMPLE)
         given = _SEPARATOR.match(sample)
         # Lines before the first that the reader counts.
@@ -64,7 +68,9 @@ class CsvRows:
         sample = sample[given.end() if given else 0 :]
         self._lines = _with(sample, self._stream)
         is_log = sample.startswith(_ZEEK)
-        self._delimiter = "\t" if is_log else given[1] if given else _delimiter(sample)
+        self._delimiter, before = ("\t", 0) if is_log else (given[1], 0) if given else _delimiter(sample)
+        self._lines = islice(self._lines, before, None)
+        self._before += before
         self.decimal = columns.decimal or _decimal(sample, self._delimiter)
         """Decimal separator: point or comma."""
         names = list(columns.names)
@@ -81,7 +87,7 @@ class CsvRows:
             strict=True,
             quoting=csv.QUOTE_NONE if is_log else csv.QUOTE_MINIMAL,
         )
-        self.names = names or _header(self._reader, file)
+        self.names = _distinct(names or _header(self._reader, file))
         """The header; empty for columns without a name, which are left out."""
         used, where = chosen(file, self.names, columns)
         order = [used[number] for number in in_order(where)]
@@ -96,6 +102,7 @@ class CsvRows:
         # With a null such as -999, no row of numbers can be converted at once.
         self._null_numbers = null_numbers(columns.nulls)
         self._careful = bool(self._null_numbers)
+        self._marked = columns.numbers
         self._texts: dict[str, str] = {}
 
     def batches(self) -> Iterator[list[FileRecord | BadRow]]:
@@ -121,6 +128,9 @@ class CsvRows:
                 yield BadRow(line, f"not CSV ({error}){hint}")
                 continue
             # A row of separators alone is a blank one.
+            if len(row) > width and not any(row[width:]):
+                # Each line ends with a delimiter, but that of the header.
+                del row[width:]
             if len(row) != width or (width > 1 and not any(row)):
                 if any(row):
                     last = self._before + self._reader.line_num
@@ -144,12 +154,8 @@ class CsvRows:
                 yield FileRecord(key, (self._template % tuple(cells)).encode(), time)
             except (ValueError, TypeError) as error:
                 # A lone surrogate raises a TypeError in orjson and a ValueError in Python.
-                reason = (
-                    f"not UTF-8{_guess(''.join(map(str, row)))}"
-                    if isinstance(error, TypeError | UnicodeError)
-                    else str(error)
-                )
-                yield BadRow(line, reason)
+                is_text = isinstance(error, TypeError | UnicodeError)
+                yield BadRow(line, _not_utf_8("".join(map(str, row)), self._file) if is_text else str(error))
 
     def _kinds(self, row: Sequence[str]) -> tuple[list[int], list[int]]:
         """Split the used columns into numeric and other ones, by one row; a wrong guess only costs time."""
@@ -159,13 +165,14 @@ class CsvRows:
     def _cell(self, cell: str) -> str:
         if cell in self._nulls:
             return "null"
-        text = cell_text(cell, comma=self.decimal == ",")
+        text = cell_text(cell, comma=self.decimal == ",", marked=self._marked)
         is_null = self._null_numbers and NUMBER.fullmatch(text) and float(text) in self._null_numbers
         return "null" if is_null else text
 
     def _clock(self, cell: str) -> str | float:
         bare = self._unless_null(cell).strip()
-        return float(bare) if NUMBER.fullmatch(bare) and len(self._time) == 1 else bare
+        is_whole = len(self._time) == 1 and self._form in (None, SECONDS)
+        return float(bare) if is_whole and NUMBER.fullmatch(bare) else bare
 
     def _unless_null(self, cell: str) -> str:
         return "" if cell in self._nulls else cell
@@ -179,12 +186,12 @@ class CsvRows:
         return found
 
 
-def cell_text(cell: str, *, comma: bool = False) -> str:
+def cell_text(cell: str, *, comma: bool = False, marked: bool = False) -> str:
     """Return a cell as JSON: a number (`as_number`), null, or text; raises TypeError for one that was not UTF-8."""
     bare = cell.strip()
     if not bare or bare.lower() == "nan":
         return "null"
-    return as_number(cell, comma=comma) or orjson.dumps(cell).decode()
+    return as_number(cell, comma=comma, marked=marked) or orjson.dumps(cell).decode()
 
 
 def _with(sample: str, text: io.TextIOWrapper) -> Iterator[str]:
@@ -194,23 +201,34 @@ def _with(sample: str, text: io.TextIOWrapper) -> Iterator[str]:
     yield from text
 
 
-def _delimiter(sample: str) -> str:
-    """Return the delimiter that gives the most cells, the same number in every row of a sample."""
-    best, width = DELIMITERS[0], 1
-    lines = sample.split("\n")[:20]
-    for candidate in DELIMITERS:
+def _delimiter(sample: str) -> tuple[str, int]:
+    """Return the delimiter that gives the most cells, the same number in every row, and how many lines come before.
+
+    Lines of one cell before the header say what the file is of.
+    """
+    best, width, before = DELIMITERS[0], 1, 0
+    lines = sample.split("\n")[:20][:-1] or [sample]
+    # Columns may be aligned by any number of spaces, and lines before the header only help where nothing else does.
+    for candidate, begins in (*((each, 1) for each in (*DELIMITERS, " ")), *((each, 2) for each in DELIMITERS)):
+        if width > 1 and (candidate == " " or begins > 1):
+            break
+        text = map(str.strip, lines) if candidate == " " else lines
+        reader, rows, start = csv.reader(text, delimiter=candidate, skipinitialspace=True), list[list[str]](), 0
         try:
-            rows = [row for row in csv.reader(lines[:-1] or lines, delimiter=candidate, skipinitialspace=True) if row]
+            for row in reader:
+                if row and (rows or len(row) >= begins):
+                    rows.append(row)
+                elif not rows:
+                    start = reader.line_num
         except csv.Error:
             continue
-        widths = {len(row) for row in rows}
         # Malformed rows do not hide the delimiter: the header alone decides then, below.
-        found = len(rows[0]) if rows and len(widths) == 1 else 0
+        found = len(rows[0]) if rows and len(set(map(len, rows))) == 1 else 0
         if found > width:
-            best, width = candidate, found
-    if width == 1 and lines:
+            best, width, before = candidate, found, start
+    if width == 1:
         best = max(DELIMITERS, key=lines[0].count)
-    return best
+    return best, before
 
 
 def _decimal(sample: str, delimiter: str) -> str:
@@ -219,7 +237,7 @@ def _decimal(sample: str, delimiter: str) -> str:
     if delimiter != ",":
         with contextlib.suppress(csv.Error):
             for row in islice(csv.reader(sample.split("\n"), delimiter=delimiter, skipinitialspace=True), _ROWS):
-                found.update(match[1] for cell in row if (match := _FRACTION.fullmatch(cell.strip())))
+                found.update(match["mark"] for cell in row if (match := _FRACTION.fullmatch(cell.strip())))
     return "," if found[","] > found["."] else "."
 
 
@@ -230,20 +248,44 @@ def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
         raise InputFileError(f"{file} has no header: its first line must name the columns") from None
     except csv.Error as error:
         raise InputFileError(f"{file}: its first line is no header ({error})") from error
-    if all(NUMBER.fullmatch(name) or not name for name in names):
+    if _are_values(names):
+        last = max((number for number, name in enumerate(names, 1) if name), default=1)
         raise InputFileError(
-            f"{file}, line 1: {', '.join(names[:5])} stand where the names of the columns should; add a header line, "
-            "or name them: --names a,b,..."
+            f"{file}, line 1: {', '.join(names[: min(last, 5)])} stand where the names of the columns should; add a "
+            f"header line, or name them, such as --names c1..c{last}"
         )
     if any("\udc80" <= character <= "\udcff" for name in names for character in name):
-        encoding = _guess("".join(names))
-        raise InputFileError(
-            f"{file}: its header is not UTF-8{encoding}; convert it: iconv -f {encoding.split()[-1]} -t utf-8 "
-            f"{shlex.quote(str(file))} > NEW; where characters are wrong then, with another encoding"
-        )
+        raise InputFileError(f"{file}: its header is {_not_utf_8(''.join(names), file)}")
     return names
 
 
-def _guess(text: str) -> str:
-    """Return the likely encoding of a text whose bytes that are not UTF-8 are surrogates."""
-    return f", but probably {'gbk' if _OF_TWO_BYTES.fullmatch(text) else 'windows-1252'}"
+def _are_values(names: Sequence[str]) -> bool:
+    """Return whether a first line has numbers, but none that could name columns: 0, 1, 2 ... or years."""
+    numbers = [name for name in names if NUMBER.fullmatch(name)]
+    if not all(map(str.isdigit, numbers)):
+        return True
+    if any(int(after) != int(before) + 1 for before, after in pairwise(numbers)):
+        return 2 * len(numbers) >= len(names)
+    # Where all are numbered, the index before them has no name.
+    return len(numbers) == sum(map(bool, names)) and not (numbers and not names[0])
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Return names of which none comes twice: a second ``v`` becomes ``v_2``."""
+    found: list[str] = []
+    for name in names:
+        count, own = 1, name
+        while own and own in found:
+            count += 1
+            own = f"{name}_{count}"
+        found.append(own)
+    return found
+
+
+def _not_utf_8(text: str, file: Path) -> str:
+    """Return what helps with a text whose bytes that are not UTF-8 are surrogates."""
+    encoding = "gbk" if _OF_TWO_BYTES.fullmatch(text) else "windows-1252"
+    command = f"iconv -f {encoding} -t utf-8 {shlex.quote(str(file))} > NEW"
+    return (
+        f"not UTF-8, but probably {encoding}; convert it: {command}; or from another encoding, if that gives odd text"
+    )

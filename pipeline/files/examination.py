@@ -53,6 +53,11 @@ class Examination:
         found = suggest(self.seen, self.columns)
         if self.decimal == "," and self.columns.decimal is None:
             found.notes.insert(0, Note("numbers have a decimal comma: 21,5 is 21.5; --decimal . reads them as text"))
+        for path, column in self.seen.columns.items():
+            if column.only(list) and dict in map(type, column.sample[0]):
+                found.notes.insert(
+                    0, Note(f"{path} holds several records; take them apart: jq -c '.{path}[]' FILE > NEW")
+                )
         return found
 
     def add(self, records: list[FileRecord]) -> None:

@@ -1,15 +1,15 @@
-"""JSONL: one JSON object per line, unchanged where no members are chosen."""
+"""JSONL: one JSON object per line, unchanged where no members are chosen; an array of objects is read as these."""
 
-import shlex
+import io
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path as FilePath
-from typing import Any, BinaryIO
+from typing import Any, Final
 
 import orjson
 from resonance.pipeline import exact_json
-from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.files.members import builder, places
 from resonance.pipeline.files.rows import (
@@ -28,6 +28,11 @@ from resonance.pipeline.timestamps import timestamp_of
 _INEXACT = frozenset((float, dict, list))
 """Types of members in which orjson may have lost digits."""
 
+# A text ends on its line, so that braces within it are none.
+_BRACES: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}]')
+
+_NOT_FINITE: Final = re.compile(rb'("(?:[^"\\]|\\.)*")|-?(?:NaN|Infinity)')
+
 _BOM = b"\xef\xbb\xbf"
 
 # Takes a third of the time of calling the class.
@@ -37,12 +42,15 @@ _record: Callable[[Iterable[Any]], FileRecord] = partial(tuple.__new__, FileReco
 class JsonlRows:
     """The lines of a JSONL file; its columns are paths.
 
-    Raises `InputFileError` where the file is one array, and `ConfigurationError` for a path that no record of the first
-    batch has.
+    Raises `ConfigurationError` for a path that no record of the first batch has.
     """
 
-    def __init__(self, stream: BinaryIO, file: FilePath, columns: Columns) -> None:
-        self._lines = stream
+    def __init__(self, stream: io.BufferedReader, file: FilePath, columns: Columns) -> None:
+        self._stream: Any = stream  # Else its file would be closed.
+        self._lines: Iterator[bytes] = stream
+        if encoding := utf_16(stream.peek(2)[:2]):
+            self._stream = io.TextIOWrapper(stream, encoding=encoding, errors="replace")
+            self._lines = (line.encode() for line in self._stream)
         self._key = parse_path(columns.key) if columns.key else None
         self._time = [parse_path(column) for column in columns.time]
         self._members = [parse_path(column) for column in columns.members.values()]
@@ -50,14 +58,10 @@ class JsonlRows:
         self._build = builder(places(columns.members, file))
         self._head = list(islice(self._lines, BATCH))
         if self._head:
-            if encoding := utf_16(self._head[0][:2]):
-                command = f"iconv -f {encoding} -t utf-8 {shlex.quote(str(file))} > NEW"
-                raise InputFileError(f"{file} is in UTF-16, and JSON in UTF-8; convert it: {command}")
             self._head[0] = self._head[0].removeprefix(_BOM)
-            if self._head[0].lstrip().startswith(b"["):
-                raise InputFileError(
-                    f"{file}, line 1: an array begins here; one object a line is needed (jq -c '.[]' makes that)"
-                )
+            if any(map(bytes.strip, self._head)) and _is_spread(self._head):
+                self._lines = _joined(chain(self._head, self._lines))
+                self._head = list(islice(self._lines, BATCH))
         found = [value for line in self._head if isinstance(value := _parsed(line), dict)]
         self.names: list[str] = leaf_paths(found[0]) if found else []
         """Paths in the first record."""
@@ -72,7 +76,11 @@ class JsonlRows:
         number = 0
         waiting, self._head = self._head, []
         while waiting:
-            yield rows(waiting, number + 1)
+            found = rows(waiting, number + 1)
+            if BadRow in map(type, found):
+                # Python writes NaN and Infinity, and JSON has none.
+                found = rows([_NOT_FINITE.sub(lambda each: each[1] or b"null", line) for line in waiting], number + 1)
+            yield found
             number += len(waiting)
             waiting = list(islice(self._lines, BATCH))
 
@@ -118,6 +126,37 @@ class JsonlRows:
         """Return what is written anew of a record: its chosen members, and its key."""
         key = None if self._key is None else _member(value, self._key)
         return [find(value, member) for member in self._members], key
+
+
+def _is_spread(lines: Iterable[bytes]) -> bool:
+    """Return whether a file begins with an array of objects, or with an object that its second line goes on with."""
+    first, *second = islice((text for line in lines if (text := line.strip())), 2)
+    if first.startswith(b"["):
+        return first[1:].lstrip()[:1] in (b"", b"{")
+    return bool(second) and first.startswith(b"{") and _parsed(first) is None and not second[0].startswith(b"{")
+
+
+def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield objects that stand in an array, or on several lines, on one line each; a line without an end is blank."""
+    depth = 0
+    parts: list[bytes] = []
+    for line in lines:
+        begin, ended = 0, False
+        for token in _BRACES.finditer(line):
+            if token[0] == b"{":
+                begin = begin if depth else token.start()
+                depth += 1
+            elif token[0] == b"}" and depth:
+                depth -= 1
+                if not depth:
+                    yield b"".join((*parts, line[begin : token.end()]))
+                    parts, ended = [], True
+        if depth:
+            parts.append(line[begin:].strip())
+        if not ended:
+            yield b""
+    if depth:
+        yield b"".join(parts)
 
 
 def _whole(text: bytes, number: int) -> FileRecord | BadRow:

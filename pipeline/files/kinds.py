@@ -25,6 +25,9 @@ NEARLY_ALL: Final = 0.99
 GRID: Final = 5
 """Fewest integers on an even grid that count as an amount; fewer may name kinds."""
 
+AGAIN: Final = 50
+"""Changes of a counter for each fall, at least; of anything else about half are falls."""
+
 MOST_CLASSES: Final = 50
 """Most different values of a column that counts as a label by its name."""
 
@@ -32,17 +35,28 @@ _ID = re.compile(r"(.*[_-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
 _COUNTER = re.compile(r"(?i)index|row|nr|no|#")
 _TIME = re.compile(r"(?i)(.*[_-])?(time|timestamp|ts|date|datetime|at|when|day)|.*time(stamp)?|.*date")
 _LABEL = re.compile(
-    r"(?i)(.*[_-])?(label|target|class|truth|anomaly|outlier|novelty|change_?point|fault|fraud|attack|intrusion)(s|_?type)?|.*[a-z]Label"
+    r"(?i)(.*[ _-])?(label|target|class|truth|anomaly|outlier|novelty|change_?point|fault|failure|fraud|attack"
+    r"|intrusion|outcome)(s|_?type|_?cat(egory)?)?|.*[a-z]Label"
+)
+_NAMING = re.compile(
+    r"(?i)(.*[^a-z])?([sd](rc|st)?_?port|port|(orig|resp)_p|(zip|postal)([ _-]?code)?)|.+[ _-](number|no|nr)"
+    r"|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
 )
 _DIGIT = re.compile("[0-9]")
-_CLOCK = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}([./])[0-9]{1,2}\2[0-9]{2,4})[T ,]+[0-9]{1,2}:.*")
 _DATE = re.compile(r"[0-9]{4}([./-])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2[0-9]{2,4}")
-_OF_DAY = re.compile(r"[0-9]{1,2}([:.])[0-9]{2}(\1[0-9]{2}(\.[0-9]+)?)?")
-_DAYS: Final = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d")
-_TIMES: Final = ("%H:%M:%S", "%H:%M", "%H.%M.%S", "%H.%M")
-_FORMS: Final = tuple(f"{day} {time}" for day in _DAYS for time in _TIMES)
-_SECONDS: Final = range(1_000_000_000, 4_000_000_000)
-_MILLISECONDS: Final = range(1_000_000_000_000, 4_000_000_000_000)
+_CLOCK = re.compile(rf"(?:{_DATE.pattern})(?:[T ,]+[0-9]{{1,2}}:.*)?")
+_OF_DAY = re.compile(r"(?i)[0-9]{1,2}([:.])[0-9]{2}(\1[0-9]{2}(\.[0-9]+)?)?( ?[ap]m)?")
+_DAYS: Final = (
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d"),
+    *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d %Y", "%b %d, %Y", "%d %B %Y"),
+)
+_TIMES: Final = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f", "%H.%M.%S", "%H.%M", "%I:%M:%S %p", "%I:%M %p")
+_WHOLE: Final = (*_DAYS, "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y")
+_FORMS: Final = (*(f"{day} {time}" for day in _DAYS for time in _TIMES), *_WHOLE)
+_OF_DIGITS: Final = {8: ("%Y%m%d",), 12: ("%Y%m%d%H%M",), 14: ("%Y%m%d%H%M%S",)}
+"""Forms of digits alone, by their number."""
+
+_SCALES: Final = [range(10**9 * unit, 4 * 10**9 * unit) for unit in (1, 10**3, 10**6, 10**9)]
 """Numbers that count as a time, and not as a duration, where the name is one of a time: from 2001 to 2096."""
 
 
@@ -83,19 +97,19 @@ def words(column: Column) -> list[str]:
 
 def is_rfc3339(column: Column) -> bool:
     """Return whether `input.time_path` can read the times of a column."""
-    return _readable(column, TimeTexts().__getitem__)
+    return _reads(texts_with_digits(column), TimeTexts().__getitem__) and _is_within(column, _SCALES[1:2])
 
 
 def is_time(column: Column) -> bool:
     """Return whether they can become Kafka timestamps."""
-    return _readable(column, milliseconds)
+    return _reads(texts_with_digits(column), milliseconds) and _is_within(column, _SCALES[1:])
 
 
 def time_forms(column: Column) -> list[str]:
     """Return the forms in which the first times of a column are written, as options take them."""
-    if column.only(int, float):
+    if _epochs(column) and _is_within(column, _SCALES[:1]):
         return [SECONDS]
-    return _forms_of([value for value in column.sample if type(value) is str and _DIGIT.search(value)])
+    return _forms_of([text for value in column.sample if _DIGIT.search(text := str(value))])
 
 
 def is_date(column: Column) -> bool:
@@ -121,9 +135,25 @@ def is_constant(column: Column, records: int) -> bool:
     return records >= FEWEST and column.same > NEARLY_ALL * column.numbers and not is_count
 
 
-def only_grows(column: Column, records: int) -> bool:
-    """Return whether numbers never become less, as those of a clock or of a meter."""
-    return records >= FEWEST and column.only(int, float) and column.falls == 0 and len(column.few) > FEW
+def grows(column: Column, records: int) -> bool:
+    """Return whether numbers never become less, as those of a clock, or integers hardly ever, as where one wraps."""
+    if records < FEWEST or column.falls is None or not column.only(int, float):
+        return False
+    wraps = column.only(int) and len(column.few) > FEW and AGAIN * column.falls <= column.changes
+    return wraps or (column.falls == 0 and len(column.few) >= GRID)
+
+
+def names_kinds(path: str, column: Column) -> bool:
+    """Return whether integers name something, such as a port, or are a part of a date, by the name of the column."""
+    return column.only(int) and bool(_NAMING.fullmatch(path) or _NAMING.fullmatch(last(path)))
+
+
+def is_marked(column: Column) -> bool:
+    """Return whether all texts are numbers, with a unit, thousands or a decimal comma."""
+    texts = texts_with_digits(column)
+    return bool(texts) and all(
+        as_number(each, marked=True) or as_number(each, comma=True, marked=True) for each in texts
+    )
 
 
 def is_constant_text(column: Column, records: int) -> bool:
@@ -155,7 +185,7 @@ def names_each(column: Column, records: int) -> bool:
     texts = column.sample
     if any(" " in text for text in texts):
         return False
-    return all(map(str.isdigit, texts)) or not all(as_number(text) or as_number(text, comma=True) for text in texts)
+    return all(map(str.isdigit, texts)) or not is_marked(column)
 
 
 def is_prose(column: Column) -> bool:
@@ -174,7 +204,8 @@ def _tells_time(name: str, column: Column) -> bool:
     if column.only(int, float):
         if not _TIME.fullmatch(name):
             return False
-        return any(all(int(value) in those for value in column.sample) for those in (_SECONDS, _MILLISECONDS))
+        digits = column.only(int) and bool(_forms_of(list(map(str, column.sample))))
+        return digits or any(_is_within(column, [those]) for those in _SCALES)
     texts = texts_with_digits(column)
     return column.only(str) and bool(texts) and (bool(_TIME.fullmatch(name)) or all(map(_CLOCK.fullmatch, texts)))
 
@@ -186,11 +217,14 @@ def _is_number(column: Column) -> bool:
 
 def _is_label(name: str, column: Column) -> bool:
     few = column.only(str, int) and column.counts is not None and 1 < len(column.counts) <= MOST_CLASSES
-    return bool(_LABEL.fullmatch(name)) and (few or column.only(bool) or (column.few == {0, 1} and column.only(float)))
+    # With missing ones among them, whole numbers are written as 1.0.
+    whole = column.only(int, float) and 1 < len(column.few) <= FEW and all(each % 1 == 0 for each in column.few)
+    return bool(_LABEL.fullmatch(name)) and (few or column.only(bool) or whole)
 
 
 def _forms_of(texts: Sequence[str]) -> list[str]:
-    return [form for form in _FORMS if _reads(texts, lambda text: milliseconds(text, form))]  # noqa: B023
+    forms = _OF_DIGITS.get(len(texts[0]), ()) if all(map(str.isdigit, texts)) else _FORMS
+    return [form for form in forms if _reads(texts, lambda text: milliseconds(text, form))]  # noqa: B023
 
 
 def _reads(values: Iterable[Any], read: Callable[[Any], object]) -> bool:
@@ -202,6 +236,11 @@ def _reads(values: Iterable[Any], read: Callable[[Any], object]) -> bool:
     return True
 
 
-def _readable(column: Column, read: Callable[[Any], object]) -> bool:
-    numbers = [value for value in column.sample if type(value) in (int, float)]
-    return _reads(texts_with_digits(column), read) and all(int(value) in _MILLISECONDS for value in numbers)
+def _is_within(column: Column, scales: Sequence[range]) -> bool:
+    """Return whether the first numbers of a column, or texts of digits, are times of these units."""
+    return all(any(number in those for those in scales) for number in _epochs(column))
+
+
+def _epochs(column: Column) -> list[int]:
+    """Return the first numbers of a column, and texts of digits, which may be times since 1970."""
+    return [int(value) for value in column.sample if type(value) in (int, float) or str(value).isdigit()]

@@ -20,7 +20,7 @@ from resonance.pipeline.files.kinds import (
     words,
 )
 from resonance.pipeline.files.rows import Columns, as_number
-from resonance.pipeline.files.sources import SourceColumn
+from resonance.pipeline.files.sources import SourceColumn, comes_again
 from resonance.pipeline.files.survey import FEW, Column, Edge, FileSurvey
 
 NOTHING: Final = Columns()
@@ -33,7 +33,6 @@ FEWEST_STAND_INS: Final = 3
 
 _COUNT = re.compile(r"[0-9][0-9,.]*")
 _STAND_IN = re.compile(r"-?(9{2,}|[1-9]0{2,}|[0-9]{3,})|-1")
-_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +122,10 @@ def _as_text(column: Column) -> Note | None:
         return None
     if all(map(as_number, texts)):
         return Note(", a number as text", "read as numbers", Columns(numbers=True))
-    if all(as_number(text, comma=True) for text in texts):
-        # 1,234 is more likely a thousand.
-        return None if all(map(_THOUSANDS.fullmatch, texts)) else _DECIMAL_NOTE
-    return None
+    # 1,234 is more likely a thousand than a fraction.
+    if all(as_number(text, marked=True) for text in texts):
+        return Note(", with a unit or thousands", "read as numbers", Columns(numbers=True))
+    return _DECIMAL_NOTE if all(as_number(text, comma=True, marked=True) for text in texts) else None
 
 
 def _missing(texts: set[str]) -> Note:
@@ -172,48 +171,46 @@ def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[No
     if columns.time:
         return
     remedy = "as Kafka timestamps"
+    paths: tuple[str, ...] = (path,)
     of_day = next((each for each in seen.columns if is_date(column) and is_time_of_day(seen.columns[each])), None)
     if of_day is not None:
         text = f"{path} has dates, and {of_day} times of the day, which input.time_path cannot join"
-        forms = forms_together(column, seen.columns[of_day])
-        if len(forms) == 1:
-            change = Columns(time=(path, of_day), time_form=forms[0] or None)
-            yield Note(text, f"{remedy}, in UTC", change)
-        else:
-            named = " or ".join(map(repr, forms)) or "FORM"
-            options = shlex.join(Columns(time=(path, of_day)).options)
-            yield Note(f"{text}; name their form: {options} --time-form {named}")
+        forms, paths = forms_together(column, seen.columns[of_day]), (path, of_day)
     elif is_rfc3339(column):
         text = f"{path} has times: outputs name them (input.time_path), and Kafka the time of sending"
-        yield Note(text, remedy, Columns(time=(path,)), advised=False)
-    elif is_time(column):
-        text = f"{path} has times without a zone, which input.time_path cannot read: outputs name the time of sending"
-        yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=(path,)))
+        yield Note(text, remedy, Columns(time=paths), advised=False)
+        return
     else:
-        text = f"{path} looks like a time, such as {_short(column.sample[0])}, but is neither ISO 8601 "
-        text += "(2026-01-31T12:00:00Z) nor milliseconds since 1970, so input.time_path cannot read it"
-        forms = time_forms(column)
-        if len(forms) == 1:
-            yield Note(text, f"{remedy}, in UTC", Columns(time=(path,), time_form=forms[0]))
-        else:
-            named = " or ".join(map(repr, forms)) or "FORM"
-            yield Note(f"{text}; name its form: --time {shlex.quote(path)} --time-form {named}")
+        example = _short(column.sample[0])
+        text = f"{path} has times that input.time_path cannot read, such as {example}: it reads RFC 3339 with a zone, "
+        text += "and milliseconds since 1970"
+        forms = [""] if is_time(column) else time_forms(column)
+    if len(forms) == 1:
+        yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=paths, time_form=forms[0] or None))
+    else:
+        options = shlex.join(Columns(time=paths).options)
+        yield Note(f"{text}; name their form: {options} --time-form {' or '.join(map(repr, forms)) or 'FORM'}")
 
 
 def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) -> Iterator[Note]:
     """Yield a note on the column that names the sources of the records, or on times that go back without one."""
     if found is not None:
         text = f"{found.path} names what the records are of ({found.reason})"
-        yield Note(text, "a model for each", Columns(key=found.path), advised=found.certain)
-    elif clock is not None and (falls := _falls(seen, clock)):
+        if comes_again(seen, found.path):
+            yield Note(text, "a model for each", Columns(key=found.path), advised=found.certain)
+        else:
+            yield Note(f"{text}, too few of each for a model of its own")
+    # Of devices one behind the other times begin again, and of many at once some come late.
+    if clock is not None and (falls := _falls(seen, clock)) and (found is None or 10 * falls > seen.records):
         text = f"{clock} goes back in {falls:,} of {seen.records:,} records"
-        yield Note(f"{text}; alerts and drift follow the order of the file: sort it, or name its sources by --key")
+        text += "; alerts and drift follow the order of the file: sort it"
+        yield Note(text if found else f"{text}, or name its sources by --key")
 
 
 def _falls(seen: FileSurvey, clock: str) -> int:
     """Return how often the times of enough records go back, as far as their order can be seen."""
     column = seen.columns[clock]
-    ordered = seen.records >= FEWEST and (column.only(int, float) or is_rfc3339(column))
+    ordered = seen.records >= FEWEST and (column.only(int, float) or is_time(column))
     return (column.falls or 0) if ordered else 0
 
 

@@ -29,8 +29,9 @@ FORMATS: Final[Mapping[str, str]] = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".npy": "npy",
+    ".npz": "npy",
 }
-"""Format by suffix; JSONL and CSV also with ``.gz`` behind it."""
+"""Format by suffix; JSONL and CSV also with ``.gz`` behind it, and any other name where they begin like one."""
 
 _OF_ROWS: Final = ("parquet", "npy")
 _BUFFER: Final = 256 * 1024
@@ -41,6 +42,7 @@ _OTHERS: Final[Mapping[bytes, str]] = {
     b"BZh": "compressed with bzip2; unpack it: bunzip2",
     b"\xfd7zXZ": "compressed with xz; unpack it: unxz",
     b"PAR1": "a Parquet file; let its name end in .parquet",
+    b"\x93NUM": "an array of NumPy; let its name end in .npy",
 }
 """Files that are none of text, by their first bytes."""
 
@@ -48,8 +50,8 @@ _OTHERS: Final[Mapping[bytes, str]] = {
 class RecordFile:
     """A file of records, open inside ``with``; its suffix gives the format (`FORMATS`).
 
-    With `skip_bad` unusable rows are counted, and raise no error. Raises `ConfigurationError` where the suffix is
-    unknown or a column is missing, and `InputFileError` where the file cannot be read or is empty.
+    With `skip_bad` unusable rows are counted, and raise no error. Raises `ConfigurationError` where the format
+    cannot be compressed or a column is missing, and `InputFileError` where the file cannot be read or is empty.
 
     Examples
     --------
@@ -154,10 +156,8 @@ def _format_of(path: Path) -> str:
     packed = suffix == ".gz"
     if packed:
         suffix = Path(path.stem).suffix.lower()
-    found = FORMATS.get(suffix)
-    if found is None or (packed and found in _OF_ROWS):
-        raise ConfigurationError(
-            f"{path}: its name does not say what it is; known are {', '.join(FORMATS)}, JSONL and CSV also "
-            "compressed, with .gz behind it"
-        )
+    # By what it holds, where its name does not say it.
+    found = FORMATS.get(suffix, "log")
+    if packed and found in _OF_ROWS:
+        raise ConfigurationError(f"{path}: of a compressed file only JSONL and CSV are read; unpack it: gunzip")
     return found

@@ -21,6 +21,8 @@ NUMBER_PATTERN: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0
 
 NUMBER: Final = re.compile(NUMBER_PATTERN)
 _LOOSE: Final = re.compile(r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?|\+[1-9][0-9]{0,17}")
+_MARKS: Final = re.compile("°[CFK]?|[%‰$€£¥₹\u00a0\u202f]")
+_GROUPED: Final = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _COMMA: Final = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]{0,18}),[0-9]+(?:[eE][+-]?[0-9]+)?")
 
 
@@ -57,7 +59,7 @@ class Columns:
     decimal: str | None = None
     """Decimal separator, point or comma; None: for CSV as its first rows have it, else the point."""
     numbers: bool = False
-    """Whether texts of JSONL and Parquet that are numbers become numbers, as cells of CSV do."""
+    """Whether texts that are numbers become numbers, with ``%``, a currency or thousands, too."""
 
     @property
     def changes_texts(self) -> bool:
@@ -114,15 +116,17 @@ def missing_column(path: Path, name: str, known: Sequence[str]) -> Configuration
     return ConfigurationError(f"{path} has no column {name}{nearest(name, known)}; it has {first_of(known, 20)}")
 
 
-def as_number(text: str, *, comma: bool = False) -> str | None:
+def as_number(text: str, *, comma: bool = False, marked: bool = False) -> str | None:
     """Return a text as a number of JSON, with all its digits; None where it is none.
 
-    ``.5``, ``5.`` and ``+5`` are numbers, with `comma` ``1.234,5``, too; ``007`` and numbers with more than 18 digits
-    before the point are names that look like numbers.
+    ``.5``, ``5.`` and ``+5`` are numbers, with `comma` ``1.234,5``, too, and if `marked` ``$1,234.50`` and ``12 %``.
+    ``007`` and numbers with more than 18 digits before the point are names that look like numbers.
     """
     if NUMBER.fullmatch(text):
         return text
-    bare = text.strip()
+    bare = (_MARKS.sub("", text) if marked else text).strip()
+    if marked and not comma and _GROUPED.fullmatch(bare):
+        bare = bare.replace(",", "")
     if comma and _COMMA.fullmatch(bare):
         bare = bare.replace(".", "").replace(",", ".")
     if NUMBER.fullmatch(bare):
@@ -150,7 +154,7 @@ def cleaned(value: Any, columns: Columns) -> Any:
     if type(value) is str:
         if value in columns.nulls:
             return None
-        found = as_number(value, comma=columns.decimal == ",") if columns.numbers else None
+        found = as_number(value, comma=columns.decimal == ",", marked=True) if columns.numbers else None
         return value if found is None else exact_json.loads(found)
     if type(value) in (int, float):
         return None if value in null_numbers(columns.nulls) else value

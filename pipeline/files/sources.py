@@ -1,16 +1,18 @@
 """Which column names the sources of records, such as devices: each of them is a stream of its own."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from resonance.pipeline.files.kinds import FEWEST, Kinds, is_counter, is_time, last, only_grows
-from resonance.pipeline.files.survey import FEW, Column, FileSurvey
+from resonance.pipeline.files.kinds import AGAIN, FEWEST, Kinds, grows, is_counter, is_marked, is_time, last
+from resonance.pipeline.files.survey import FEW, HEAD, Column, FileSurvey
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 
 COMES_AGAIN: Final = 500
 """Records of a source, on average, from which on a model of its own is suggested: after 200 it begins to answer."""
+
+PROVED: Final = 20
+"""The same where the times of the records prove that a column names their sources."""
 
 EVEN: Final = 1.25
 """Most records of a source, in those of another one, where all are read equally often."""
@@ -20,7 +22,7 @@ REPEATED: Final = 0.2
 
 _NAME = re.compile(
     r"(?i)(.*[_-])?(device|machine|host|sensor|source|server|node|unit|asset|station|vehicle|engine|pump|meter|site|"
-    r"service|instance|pod|container|entity|experiment|run|ticker|symbol|customer|user|client|store|shop|turbine|plant)"
+    r"service|instance|pod|container|entity|mac|imei|vin|gateway|router|robot|truck|valve|motor|inverter|experiment|run|ticker|symbol|customer|user|client|store|shop|turbine|plant)"
     r"([_-]?(id|name|no|nr|number|key))?"
 )
 
@@ -38,20 +40,24 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     """Return the column that names the sources of the records; None where none does, or all are of one."""
     if seen.records < FEWEST:
         return None
-    clocks = [*kinds.clocks, *(path for path in kinds.numbers if _is_clock(seen.columns[path], seen.records))]
+    counted = (path for path in (*kinds.numbers, *kinds.ids) if _is_clock(seen.columns[path], seen.records))
+    clocks = [*kinds.clocks, *counted]
     paths = [path for path in seen.columns if path not in {*clocks, *kinds.labels} and _may_name(seen, path)]
     for clock in clocks:
         # Of several, such as a site and its machines, the one with the most names.
         for path in sorted(paths, key=lambda each: -len(seen.columns[each].counts or ())):
             if reason := _divides(seen, path, clock):
                 return SourceColumn(path, reason, True)
+    paths = [path for path in paths if comes_again(seen, path)]
     for path in paths:
         if _NAME.fullmatch(last(path)):
             # Without times it may be a category, such as the service of a connection.
             return SourceColumn(path, f"{len(seen.columns[path].counts or ()):,} names", bool(clocks))
     for path in paths if clocks else ():
         counts = (seen.columns[path].counts or {}).values()
-        if max(counts) <= EVEN * min(counts):
+        # Sources take turns, or come one behind the other; what is drawn at random comes twice in a row as often.
+        again = 1 - seen.columns[path].changes / seen.records
+        if max(counts) <= EVEN * min(counts) and not 0.5 <= again * len(counts) <= 0.9 * len(counts):
             how = f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{max(counts):,}"
             return SourceColumn(path, f"each of {len(counts):,} names has {how} records", False)
     for path in paths:
@@ -69,26 +75,34 @@ def grows_within(seen: FileSurvey, path: str, source: str) -> bool:
     if column.falls and names.counts is not None and column.falls <= names.changes == len(names.counts) - 1:
         return True
     latest: dict[Any, int] = {}
-    counts = Counter[Any]()
+    compared = falls = 0
     for name, value in _pairs(seen, source, path):
-        # Most columns fall within the first few records.
-        if name in latest and value <= latest[name]:
-            return False
+        if name in latest:
+            compared += 1
+            falls += value <= latest[name]
+            # Most columns fall within the first few records.
+            if AGAIN * falls > HEAD:
+                return False
         latest[name] = value
-        counts[name] += 1
-    return max(counts.values(), default=0) > 2
+    return compared > len(latest) and AGAIN * falls <= compared
 
 
 def _is_clock(column: Column, records: int) -> bool:
     # What stays the same over hundreds of records is no clock, but may name an experiment.
-    return (is_counter(column, records) or only_grows(column, records)) and 100 * column.changes > records
+    return (is_counter(column, records) or grows(column, records)) and 100 * column.changes > records
 
 
 def _may_name(seen: FileSurvey, path: str) -> bool:
     column = seen.columns[path]
     counts = column.counts
-    named = column.only(str) or (column.only(int) and column.low.value is not None and column.low.value >= 0)
-    return named and counts is not None and len(counts) > 1 and COMES_AGAIN * len(counts) <= seen.records
+    named = column.only(str) or (column.only(int) and column.few != {0, 1} and column.low.value >= 0)
+    is_listed = counts is not None and 1 < len(counts) <= seen.records / PROVED
+    return named and is_listed and 10 * column.present > 9 * seen.records and not is_marked(column)
+
+
+def comes_again(seen: FileSurvey, path: str) -> bool:
+    """Return whether there are enough records of each name for a model of its own."""
+    return COMES_AGAIN * len(seen.columns[path].counts or ()) <= seen.records
 
 
 def _divides(seen: FileSurvey, path: str, clock: str) -> str:

@@ -7,15 +7,17 @@ from typing import Any, Final, Literal
 from resonance.pipeline.config.file import as_toml, written
 from resonance.pipeline.files.kinds import (
     Kinds,
+    grows,
     is_code,
     is_constant,
     is_constant_text,
     is_counter,
+    is_marked,
     is_prose,
     is_rfc3339,
     last,
     names_each,
-    only_grows,
+    names_kinds,
 )
 from resonance.pipeline.files.notes import NOTHING, Note, clock_of, hardly_varying, notes_on
 from resonance.pipeline.files.rows import Columns
@@ -124,7 +126,7 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
         values = [value for path in in_sparse for value in seen.columns[path].sample]
         if any(type(value) in (int, float) and value > 1 for value in values):
             notes.append(Note('Its values go beyond 1, which is what they become: say prepare.ranges, for "*"'))
-    if not features and sparse is None:
+    if seen.records and not features and sparse is None:
         form = next((form for root, form in OTLP_ROOTS.items() if root in seen.columns), None)
         of_requests = f"These are requests of OpenTelemetry: set input.format = {form} and its features (docs/data.md)"
         notes.append(Note(of_requests if form else "No column holds numbers: name those to use as input.features"))
@@ -143,7 +145,7 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     # The key is the same in all records of a model.
     same = columns.key if stream == "key" else None
     categories = {
-        path: [str(value) for value in sorted(column.words or column.few)]
+        path: [str(value) for value in sorted(column.words or column.few)] or ["false", "true"]
         for path, column in seen.columns.items()
         if path != same
         and (
@@ -183,19 +185,26 @@ def _left_out(seen: FileSurvey, numbers: Sequence[str], source: str | None) -> d
             found[path] = hardly_varying(column)
         elif path == source:
             found[path] = "names what the records are of"
+        elif 2 * column.present < seen.records:
+            found[path] = f"missing in {seen.records - column.present:,} of {seen.records:,} records"
         elif is_counter(column, seen.records):
             found[path] = "counts the records, in even steps"
-        elif only_grows(column, seen.records):
-            found[path] = "never becomes less: a clock or a meter"
-        elif source is not None and source in seen.columns and grows_within(seen, path, source):
+        elif column.falls and source is not None and source in seen.columns and grows_within(seen, path, source):
             found[path] = f"grows for each {source}: a clock or a counter"
+        elif grows(column, seen.records):
+            again = f"grows, and begins again {column.falls:,} times" if column.falls else "never becomes less"
+            found[path] = f"{again}: a clock or a meter"
+        elif names_kinds(path, column):
+            found[path] = "names something, or a part of a date"
         elif is_code(column, seen.records):
             found[path] = f"{len(column.few)} different integers, which may name kinds"
     return found if len(found) < len(numbers) else {}
 
 
 def _has_few_texts(column: Column, records: int) -> bool:
-    return 1 < len(column.words) <= FEW and records >= 4 * len(column.words)
+    if column.only(bool):
+        return len(set(column.sample)) > 1
+    return 1 < len(column.words) <= FEW and records >= 4 * len(column.words) and not is_marked(column)
 
 
 def _stream_of(seen: FileSurvey, key: str | None) -> Literal["key", "topic"]:

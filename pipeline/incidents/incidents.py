@@ -232,4 +232,5 @@ def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
         return f"a new kind of records{since}{behind}"
     if incident["kind"] == "drifted":
         return f"drifted{since}{behind}"
-    return f"{signs[0].text}{since and ','}{since}"
+    text = signs[0].text.removeprefix(f"{signs[0].stream} ")
+    return f"{text}{since and ','}{since}"

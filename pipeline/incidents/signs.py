@@ -1,5 +1,6 @@
 """Signs of incidents: alerts and drifts of a stream, with the time at which what they show began."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -126,8 +127,8 @@ class SignTable:
         self._drifts: Table = {}
         self._settled: Table = {}
         self._begun: Table = {}
-        # Offsets and seconds of the first and the last output of each log, and the streams in it.
-        self._spans: dict[tuple[str, int], tuple[tuple[int, float], tuple[int, float]]] = {}
+        # Offsets and seconds of the first and the last output of each log, and of each stream in it.
+        self._spans: dict[tuple[str, int, str | None], tuple[tuple[int, float], tuple[int, float]]] = {}
         self._streams: dict[str, tuple[str, int]] = {}
         # The largest index of a record in a message of each log, and when drift of each stream was cleared last.
         self._many: dict[tuple[str, int], int] = {}
@@ -160,9 +161,11 @@ class SignTable:
                 return
             # Of many records in a message none says how many there are; the largest index is near it.
             self._many[log] = max(self._many.get(log, 0), source.get("index", 0))
-            if "reason" not in payload:
-                first, last = self._spans.get(log, (place, place))
-                self._spans[log] = min(first, place), max(last, place)
+            # An alert that a command clears has the time of the command, and silence is seen by a record of another.
+            seen = {None} if payload.get("rule") == "silent" else {None, stream}
+            for whose in seen if kind != "alerts" or "reason" not in payload else ():
+                first, last = self._spans.get((*log, whose), (place, place))
+                self._spans[*log, whose] = min(first, place), max(last, place)
             if stream is not None:
                 self._streams[stream] = max(self._streams.get(stream, log), log)
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -189,15 +192,23 @@ class SignTable:
 
     def paces(self) -> dict[str, float]:
         """Return about how many seconds there are between two records of each stream."""
-        shared = dict.fromkeys(self._spans, 0)
-        for log in self._streams.values():
-            shared[log] = shared.get(log, 0) + 1
-        result = {}
+        nothing = (0, 0.0), (0, 0.0)
+        spans = {stream: self._spans.get((*log, stream), nothing) for stream, log in self._streams.items()}
+        logs: dict[tuple[str, int], list[str]] = {}
         for stream, log in self._streams.items():
-            (first, began), (last, ended) = self._spans.get(log, ((0, 0.0), (0, 0.0)))
-            # The last record may be of an earlier time.
-            records = (last - first) * (self._many.get(log, 0) + 1)
-            result[stream] = shared[log] * max(0.0, ended - began) / max(1, records)
+            logs.setdefault(log, []).append(stream)
+        result = {}
+        for log, streams in logs.items():
+            begins = sorted(spans[stream][0][0] for stream in streams)
+            for stream in streams:
+                (first, began), (last, ended) = spans[stream]
+                # Of one device behind the other, each begins as long before the next as its own outputs go, or longer.
+                shared = bisect_right(begins, last) - bisect_left(begins, 2 * first - last)
+                if 2 * shared > len(streams) or first == last:
+                    shared, ((first, began), (last, ended)) = len(streams), self._spans.get((*log, None), nothing)
+                # The last record may be of an earlier time.
+                records = (last - first) * (self._many.get(log, 0) + 1)
+                result[stream] = shared * max(0.0, ended - began) / max(1, records)
         return result
 
     def centres(self) -> dict[str, list[Mapping[str, float]]]:

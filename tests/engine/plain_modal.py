@@ -185,16 +185,16 @@ class PlainModal:
         outside = 0.0
         if gap > 0.0:
             outside = gap / (self.reach2 * near.radius2) if near.radius2 > 0.0 else np.inf
-        middle, narrow = self.ranges[near.cluster]
-        known = float(np.max(np.abs(x - middle) * narrow)) ** 2
-        middle, narrow = self.usual[near.cluster]
-        parts = np.abs(x - middle) * narrow
-        score = whole / (1.0 + max(outside, known, float(np.max(parts)) ** 2))
-        named = np.argsort(-parts, kind="stable")[:3] if score < 0.5 else []
-        self.outside = [
-            (f, x[f], middle[f] - 0.5 / narrow[f], middle[f] + 0.5 / narrow[f]) for f in named if parts[f] > 0.5
-        ]
-        return within and known <= 1.0, score
+        ranges = self.ranges[near.cluster], self.usual[near.cluster]
+        known, usual = (np.abs(x - middle) * narrow for middle, narrow in ranges)
+        parts = np.maximum(known, usual)
+        score = whole / (1.0 + max(outside, float(np.max(parts)) ** 2))
+        self.outside = []
+        for f in np.argsort(-parts, kind="stable")[:3] if score < 0.5 else ():
+            middle, narrow = ranges[int(usual[f] >= known[f])]
+            if parts[f] > 0.5:
+                self.outside.append((f, x[f], middle[f] - 0.5 / narrow[f], middle[f] + 0.5 / narrow[f]))
+        return within and float(np.max(known)) <= 1.0, score
 
     def _measure_ranges(self):
         """Note the middle of each cluster by feature, and one over how far a record may be from it."""
@@ -217,6 +217,10 @@ class PlainModal:
         self.usual = {}
         whole = sum(self.records[c] for c in self.clusters)
         placed = [mark for mark in self.landmarks if mark.cluster is not None]
+        d = len(self.previous)
+        tail = min(0.02, 0.2 / d)
+        t = np.sqrt(-2.0 * np.log(tail))
+        widths = 6.0 / (t - (2.30753 + 0.27061 * t) / (1.0 + 0.99229 * t + 0.04481 * t * t))
         for c in self.clusters:
             own = [mark for mark in placed if mark.cluster == c]
             rarer = sum(self.records[other] for other in self.clusters if self.records[other] <= self.records[c])
@@ -226,12 +230,13 @@ class PlainModal:
             for f in range(len(low)):
                 below = 0.0
                 for mark in sorted(own, key=lambda mark: mark.at[f]):
-                    if below <= 0.02 * mass:
+                    if below <= tail * mass:
                         low[f] = mark.at[f]
-                    if below < 0.98 * mass:
+                    if below < (1.0 - tail) * mass:
                         high[f] = mark.at[f]
                     below += mark.mass
-            self.usual[c] = 0.5 * (low + high), 1.0 / np.maximum(0.05, 3.1 * 0.5 * (high - low))
+            narrow = 1.0 / np.maximum(0.05, 0.5 * widths * (high - low))
+            self.usual[c] = 0.5 * (low + high), narrow if len(placed) >= 16 else np.zeros(d)
 
     def _loose(self):
         return sum(mark.cluster is None for mark in self.landmarks)

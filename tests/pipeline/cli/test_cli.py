@@ -152,6 +152,28 @@ def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(tmp_pa
     assert "1 stream in the warm-up (20 of 25 records); prepare.warmup_records has how many it takes" in said.out
 
 
+def test_what_the_notes_on_a_file_advise_is_taken_where_wanted(tmp_path, printed):
+    rows = [
+        f"{1_700_000_000 + n},m{k},{(n * 7 + k) % 9 + 40 * (k == 1 and n >= 700)}%,{'?' if n % 9 else n % 50 / 7}"
+        for n in range(1_000)
+        for k in range(3)
+    ]
+    (tmp_path / "own.csv").write_text("ts,machine,load,heat\n" + "\n".join(rows) + "\n")
+    for name, text, what in (
+        ("none.csv", "a,b\n", "no records"),
+        ("texts.csv", "a\nred\n", "no column holds numbers"),
+        ("all.json", '{"data": [{"a": 1}, {"a": 2}]}', "no column holds numbers"),
+    ):
+        (tmp_path / name).write_text(text)
+        error = printed(run, "replay", name, code=2).err
+        assert f"{name}: {what}" in error
+    assert "data holds several records; take them apart: jq -c '.data[]' FILE > NEW" in error
+    for command in ("replay", "evaluate"):
+        said = printed(run, command, "own.csv", "--yes")
+        assert "taken: --null '?' --time ts --key machine --time-form %s --numbers\ninput.features: load\n" in said.err
+    assert "p0:m1: broke 2023-11-14 22:25:00, load 4" in said.out
+
+
 HEAVY = {"numpy", "numba", "faust", "aiokafka", "confluent_kafka", "pyarrow", "rich", "pydantic_settings"}
 """What commands work with and their options and help texts do not need."""
 

@@ -66,7 +66,7 @@ def test_times_are_named_where_outputs_would_not_have_them():
     assert "input.time_path is not set" in unset and "--time at" in unset
     assert notes(rows(), Columns(time=("at",))) == []
     (unreadable,) = notes(rows(at=lambda _: "2026-01-05 08:00:00"), time_path="at")
-    assert "which input.time_path cannot read" in unreadable
+    assert "times that input.time_path cannot read" in unreadable
 
 
 def test_the_notes_come_before_anything_is_sent(monkeypatch, tmp_path, printed):

@@ -3,10 +3,11 @@
 import gzip
 
 import numpy as np
+import orjson
 import pytest
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.record_file import RecordFile
-from resonance.pipeline.files.rows import BATCH, Columns
+from resonance.pipeline.files.rows import BATCH, Columns, as_number
 from resonance.pipeline.files.several_files import SeveralFiles
 
 from tests.pipeline.files.test_files import records
@@ -24,7 +25,7 @@ def test_columns_without_a_header_are_named(tmp_path):
     (tmp_path / "a.csv").write_text("1,2.50,x\n3,,y\n")
     assert values(tmp_path / "a.csv", names=("a", "b", "c")) == ['{"a":1,"b":2.50,"c":"x"}', '{"a":3,"b":null,"c":"y"}']
     (tmp_path / "b.csv").write_text("1,2.5\n")
-    with pytest.raises(InputFileError, match=r"line 1: 1, 2.5 stand where .* or name them: --names a,b"):
+    with pytest.raises(InputFileError, match=r"line 1: 1, 2.5 stand where .* or name them, such as --names c1..c2"):
         values(tmp_path / "b.csv")
     (tmp_path / "a.jsonl").write_text("{}")
     with pytest.raises(ConfigurationError, match=r"--names: the columns of .*a.jsonl have names; leave it out"):
@@ -38,7 +39,7 @@ def test_a_log_of_zeek_names_its_columns_and_says_what_is_missing(tmp_path):
     (tmp_path / "broken.log").write_text(ZEEK.replace("b\t7", "b"))
     with pytest.raises(InputFileError, match="line 5: 2 cells where the header has 3"):
         values(tmp_path / "broken.log")
-    for name, pack in (("json.log", bytes), ("json.log.gz", gzip.compress)):
+    for name, pack in (("json.log", bytes), ("json.log.gz", gzip.compress), ("json", bytes), ("json.labeled", bytes)):
         (tmp_path / name).write_bytes(pack(b'{"a": 1}\n'))
         assert values(tmp_path / name) == ['{"a": 1}']
 
@@ -73,6 +74,67 @@ def test_an_array_of_objects_is_never_read(tmp_path):
     np.save(tmp_path / "b.npy", np.zeros((2, 2, 2)))
     with pytest.raises(InputFileError, match=r"an array of shape \(2, 2, 2\) and type float64 is no table"):
         values(tmp_path / "b.npy")
+
+
+def test_arrays_of_an_archive_are_columns(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.array([[1, 2], [3, 4]]), kind=np.array(["a", "b"]))
+    assert values(tmp_path / "a.npz", key="kind") == ['{"x":[1,2],"kind":"a"}', '{"x":[3,4],"kind":"b"}']
+    np.savez(tmp_path / "b.npz", x=np.zeros((2, 2)), y=np.zeros(3))
+    with pytest.raises(InputFileError, match=r"its arrays {'x': 2, 'y': 3} are no columns of one table"):
+        values(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"a":"}","b":[{}]},\n{"a":2.50}]',
+        '[\n{"a":"}","b":[{}]}, {"a":2.50}\n]\n',
+        '{\n"a":"}",\n"b":[{\n}]}\n{"a":2.50}',
+    ],
+)
+def test_objects_of_an_array_or_on_several_lines_are_records(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    assert values(tmp_path / "a.json") == ['{"a":"}","b":[{}]}', '{"a":2.50}']
+    (tmp_path / "cut.json").write_text('[\n{"a": 1},\n{"a":')
+    with pytest.raises(InputFileError, match=r"line 4: not JSON \(unexpected end of data"):
+        values(tmp_path / "cut.json")
+
+
+def test_json_of_python_and_of_a_windows_shell_is_read(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a":NaN,"b":"NaN, \\"Infinity"}\n{"a":-Infinity,"b":[1,NaN]}\n', "utf-16")
+    assert values(tmp_path / "a.jsonl") == ['{"a":null,"b":"NaN, \\"Infinity"}', '{"a":null,"b":[1,null]}']
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a  bb  c\n1   2 3  \n10 20 30\n", [{"a": 1, "bb": 2, "c": 3}, {"a": 10, "bb": 20, "c": 30}]),
+        ("a,b\n1,2,\n", [{"a": 1, "b": 2}]),
+        ("v,v,w,v\n1,2,3,4\n", [{"v": 1, "v_2": 2, "w": 3, "v_3": 4}]),
+        ("site,2023,2024\nx,5,6\n", [{"site": "x", "2023": 5, "2024": 6}]),
+        (",0,1\n7,5,6\n", [{"0": 5, "1": 6}]),
+        ("a;b\n1.234,5;2\n", [{"a": 1234.5, "b": 2}]),
+        ("# Logger: 7\n\na;b\n1;2\n3;4\n", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
+    ],
+)
+def test_headers_and_rows_of_other_programs(tmp_path, text, found):
+    (tmp_path / "a.txt").write_text(text)
+    assert list(map(orjson.loads, values(tmp_path / "a.txt"))) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("$1,234.50", "1234.50"),
+        ("12 %", "12"),
+        ("-5\u00a0000", "-5000"),
+        ("21.5°C", "21.5"),
+        ("3M", None),
+        ("1,50", None),
+    ],
+)
+def test_numbers_with_a_unit_or_thousands_are_read_where_wanted(text, found):
+    assert (as_number(text), as_number(text, marked=True)) == (None, found)
 
 
 def test_several_files_are_one(tmp_path):

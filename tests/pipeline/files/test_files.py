@@ -296,7 +296,9 @@ def test_times_may_have_another_form(tmp_path):
     path = written(tmp_path, "b.csv", "t,x\n1767600000.5,1\n")
     assert [record.timestamp for record in records(path, time="t", time_form="%s")] == [1767600000500]
     with pytest.raises(InputFileError, match="line 2: '1767600000' is no time of the form %Y"):
-        records(written(tmp_path, "c.jsonl", '{"t": 1}\n{"t": "1767600000"}\n'), time="t", time_form="%Y")
+        records(written(tmp_path, "c.jsonl", '{"t": 2026}\n{"t": "1767600000"}\n'), time="t", time_form="%Y")
+    with pytest.raises(InputFileError, match=r"line 1: '\[\]' is no time of the form %s"):
+        records(written(tmp_path, "d.jsonl", '{"t": []}\n'), time="t", time_form="%s")
 
 
 def test_a_bad_time_is_a_bad_line(tmp_path):
@@ -308,12 +310,19 @@ def test_a_bad_time_is_a_bad_line(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        *(("a.csv", "", "is empty"), ("a.jsonl", '[{"a": 1}]\n', r"line 1: an array begins here; .* makes that\)$")),
-        ("a.csv", "1,2\n3,4\n", "line 1: 1, 2 stand where the names"),
-        ("a.csv", "a,b,a\n1,2,3\n", "two columns are called a"),
+        *(("a.csv", "", "is empty"), ("a.jsonl", "[[1], [2]]\n", "line 1: not a JSON object, but")),
+        ("a.csv", "1,2\n3,4\n", "line 1: 1, 2 stand where the names .* such as --names c1..c2"),
+        ("a.txt", "1  1 .5  \n1 12 .6  \n", "line 1: 1, 1, .5 stand where the names .* such as --names c1..c3"),
+        ("a.csv", "m01,4.5,7\nm02,4.6,8\n", "line 1: m01, 4.5, 7 stand where"),
+        ("a.csv", "0,tcp,0,181\n0,udp,1,17\n", "line 1: 0, tcp, 0, 181 stand where"),
         ("a.csv", b"\xe4,b\n1,2\n", "header is not UTF-8, but probably windows-1252; .*: iconv -f windows-1252 -t"),
+        (
+            "a.csv",
+            b"a,b\n1,2\n\xe4,2\n",
+            "line 3: not UTF-8, but probably windows-1252; convert it: iconv -f windows-1252 -t",
+        ),
+        ("a", b"\x93NUMPY", "a is an array of NumPy; let its name end in .npy"),
         ("a.csv", "功率,b\n1,2\n".encode("gbk"), "header is not UTF-8, but probably gbk; .*: iconv -f gbk -t utf-8 "),
-        ("a.jsonl", "{}".encode("utf-16"), "is in UTF-16, and JSON in UTF-8; convert it: iconv -f utf-16 -t utf-8 "),
         *(("a.csv", b"PK\3\4xxxx", "a zip file or an Excel workbook"), ("a.jsonl", b"BZhxxxx", "bzip2; unpack it")),
         ("a.parquet", "x", "no Parquet file"),
     ],
@@ -361,8 +370,8 @@ def test_two_columns_of_parquet_with_one_name_are_refused(tmp_path):
 def test_a_file_that_is_not_there_and_a_name_that_says_nothing_are_reported(tmp_path):
     with pytest.raises(InputFileError, match=r"a\.csv cannot be read: No such file"):
         records(tmp_path / "a.csv")
-    with pytest.raises(ConfigurationError, match=r"known are \.jsonl, .*\.gz"):
-        RecordFile(tmp_path / "a.xlsx")
+    with pytest.raises(ConfigurationError, match=r"a\.npy\.gz: of a compressed file only JSONL and CSV are read"):
+        RecordFile(tmp_path / "a.npy.gz")
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_the_options_that_the_notes_name_are_taken_where_the_user_wants(monkeypa
     assert ('missing = "mean"' in saved) == (way != "refused")
     asked_for = ["read as missing: --null N/A?", "as Kafka timestamps, in UTC where no zone is named: --time t?"]
     assert questions == ([] if way == "--yes" else asked_for)
-    assert "note: t has times without a zone" in capsys.readouterr().err
+    assert "note: t has times that input.time_path cannot read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("settings", [[], ["--input.features", "x,y"]])

@@ -1,6 +1,7 @@
 """What a column is for: names of sources, labels, clocks, counters, rare counts, stand-ins for missing numbers."""
 
 import random
+from datetime import UTC, datetime
 
 import pytest
 from resonance.pipeline.files.kinds import Kinds
@@ -8,6 +9,8 @@ from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import source_of
 from resonance.pipeline.files.suggest import suggest
 from resonance.pipeline.files.survey import MAX_SOURCES, FileSurvey
+from resonance.pipeline.json_paths import escaped
+from resonance.pipeline.timestamps import milliseconds
 
 DRAW = random.Random(7)
 
@@ -72,15 +75,22 @@ def test_a_name_or_equal_counts_beside_times_say_so_too(name, certain):
     assert (found and found.certain) == certain
     if certain is False:
         assert found.reason == "each of 3 names has 1,000 records"
+    for drawn in (
+        [f"n{DRAW.randrange(3)}" for _ in rows],
+        [each[name] if n % 4 else None for n, each in enumerate(rows)],
+    ):
+        others = [{**row, name: each} for row, each in zip(rows, drawn, strict=True)]
+        assert (source(others) is None) == (certain is not True or None in drawn)
 
 
 def test_few_records_of_a_source_are_no_reason_for_a_model_of_its_own():
-    assert source(FOUR[:1_999]) is None
+    (note,) = [note for note in noted(FOUR[:1_999]).notes if "box" in note.text]
+    assert (note.option, note.text[-41:]) == ("", "), too few of each for a model of its own")
     assert source([measured(machine=f"m{n % (MAX_SOURCES + 1)}") for n in range(2_000)]) is None
 
 
 def test_labels_are_no_features_and_offered_as_truth():
-    for values in ((0, 1), (0.0, 1.0), (True, False), ("ok", "bad")):
+    for values in ((0, 1), (0.0, 1.0), (2.0, 0.0), (True, False), ("ok", "bad")):
         rows = [measured(is_anomaly=values[n % 9 == 0]) for n in range(300)]
         found = noted(rows)
         assert (found.features, labels(rows)) == (["load", "heat"], ["is_anomaly"])
@@ -124,6 +134,35 @@ def test_what_counts_the_records_of_each_source_is_left_out():
     for rows in (mixed, apart):
         assert noted(rows).left_out == {"cycle": "grows for each machine: a clock or a counter"}
     assert "load" in noted(mixed).features
+    unit = [measured(unit=unit, cycle=n) for unit in range(1, 31) for n in range(200 + unit)]
+    assert noted(unit).left_out == {
+        "unit": "names what the records are of",
+        "cycle": "grows for each unit: a clock or a counter",
+    }
+
+
+def test_a_counter_that_wraps_or_restarts_is_no_feature():
+    octets = [measured(octets=n * 997 % 300_000) for n in range(3_000)]
+    assert noted(octets).left_out == {"octets": "grows, and begins again 9 times: a clock or a meter"}
+    sent = [measured(machine=f"m{n % 4}", sent=(n + 90 * (n % 4)) * 997 % 300_000 + n % 4) for n in range(4_000)]
+    assert noted(sent).left_out == {"sent": "grows for each machine: a clock or a counter"}
+
+
+def test_a_flag_names_nothing():
+    rows = [measured(at=stamp(n), pump=n // 7 % 2, valve=n % 2) for n in range(2_000)]
+    assert (source(rows), noted(rows).features) == (None, ["pump", "valve", "load", "heat"])
+
+
+@pytest.mark.parametrize("name", ["port", "Source Port", "id.orig_p", "flight_number", "zip", "Hour", "DAY_OF_WEEK"])
+def test_integers_that_name_something_are_no_amounts(name):
+    rows = [measured(**{name: DRAW.randrange(900), f"{name}s_per_hour": DRAW.randrange(900)}) for n in range(300)]
+    assert noted(rows).left_out == {escaped(name): "names something, or a part of a date"}
+
+
+def test_what_most_records_lack_is_no_feature_and_flags_of_true_and_false_may_be():
+    rows = [measured(gas=n if n % 9 == 0 else None, door=n % 3 == 0) for n in range(300)]
+    assert noted(rows).left_out == {"gas": "missing in 266 of 300 records"}
+    assert noted(rows).categories == {"door": ["false", "true"]}
 
 
 def test_texts_among_integers_count_nothing():
@@ -151,6 +190,8 @@ def test_times_that_go_back_are_noted_unless_sources_explain_them():
         "at goes back in 9 of 1,000 records; alerts and drift follow" in [str(note) for note in noted(rows).notes][-1]
     )
     assert not [note for note in noted(FOUR).notes if "goes back" in note.text]
+    mixed = [str(note) for note in noted(DRAW.sample(FOUR, len(FOUR))).notes]
+    assert mixed[-1].endswith("follow the order of the file: sort it")
 
 
 @pytest.mark.parametrize(
@@ -164,6 +205,27 @@ def test_times_that_go_back_are_noted_unless_sources_explain_them():
 def test_a_date_and_a_time_of_day_are_joined(days, hour, option):
     rows = [measured(Date=days.format(1 + n // 24), Hour=hour.format(n % 24)) for n in range(24 * 20)]
     assert [note.option for note in noted(rows).notes if note.change.time] == [option]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "form"),
+    [
+        ("ts", lambda n: 1_700_000_000 + n, "%s"),
+        ("ts", lambda n: f"{1_700_000_000 + n}", "%s"),
+        ("ts", lambda n: (1_700_000_000 + n) * 10**6, None),
+        ("ts", lambda n: f"{(1_700_000_000 + n) * 10**9}", None),
+        ("Tag", lambda n: f"{1 + n // 30:02d}.11.2023", "%d.%m.%Y"),
+        ("date", lambda n: 20231114 + n // 100, "%Y%m%d"),
+        ("at", lambda n: f"11/{14 + n // 100}/2023 {n % 12 + 1}:00:00 PM", "%m/%d/%Y %I:%M:%S %p"),
+        ("time", lambda n: f"14/Nov/2023:22:{n // 60:02d}:{n % 60:02d} +0000", "%d/%b/%Y:%H:%M:%S %z"),
+    ],
+)
+def test_clocks_in_other_forms_are_offered_with_theirs(name, value, form):
+    rows = [measured(**{name: value(n)}) for n in range(300)]
+    (note,) = [note for note in noted(rows).notes if note.change.time]
+    assert (note.change.time, note.change.time_form, note.advised) == ((name,), form, True)
+    assert datetime.fromtimestamp(milliseconds(value(299), form) / 1000, UTC).strftime("%Y-%m") == "2023-11"
+    assert noted(rows).features == ["load", "heat"]
 
 
 def test_a_date_that_has_two_readings_is_offered_with_both():

@@ -204,6 +204,19 @@ def test_records_of_one_message_are_counted_by_their_indexes():
     assert found["since"].startswith("2026-05-06T04:35")
 
 
+def test_when_devices_that_come_one_behind_the_other_broke_is_known_by_their_own_records():
+    table = IncidentTable()
+    for n in range(5):
+        stream, begin = f"p1:d{n}", 240 * n
+        after = [{"id": f"{stream}/1/0", "size": 1, "centre": {}}]
+        new = output("cluster_events", stream, begin, kind="emerged", reason={}, cluster=f"{stream}/1/0", after=after)
+        # Silence is seen by a record of the next device.
+        for kind, payload in (new, alert(stream, begin + 60, records=20.0), alert(stream, begin + 235, rule="silent")):
+            table.apply(kind, payload)
+    found = {each["streams"][0]: each["since"][11:16] for each in table.incidents() if each["kind"] != "silent"}
+    assert found == {f"p1:d{n}": f"{4 * n:02d}:50" for n in range(5)}
+
+
 def test_an_alert_that_opens_again_under_its_key_is_open_in_whichever_order_it_is_read():
     first, cleared, again = alert("p1:d1", 300), alert("p1:d1", 330, kind="cleared"), alert("p1:d1", 360)
     for order in permutations((first, cleared, again)):

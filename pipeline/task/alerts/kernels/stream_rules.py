@@ -224,7 +224,7 @@ def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, 
                     floats[W] = min(w, hold)
                 integers[UNLIKE] += unlike
                 integers[IN_BLOCK] += 1
-                if integers[OPEN + UNLIKE_RULE] == 1 or (floats[HOLD] > 0.0 and floats[W] >= 0.5 * floats[HOLD]):
+                if integers[OPEN + UNLIKE_RULE] == 1 or floats[W] >= 0.5 * limits[EVIDENCE]:
                     # What is suspicious is no baseline: a block begins anew behind it.
                     integers[UNLIKE] = 0
                     integers[IN_BLOCK] = 0
