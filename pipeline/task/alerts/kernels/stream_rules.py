@@ -64,6 +64,12 @@ BLOCK = 32
 SETTLE = 64
 """Records after the first one with a cluster that a model founds its nodes with: no baseline yet."""
 
+BURST = 2.0
+"""Unlike records of a block that count at most, beside twice the mean."""
+
+LASTS = 1024
+"""Records after which what is suspicious is usual by and by."""
+
 FIRST_BLOCKS = 4
 """Blocks from which on a stream has a baseline."""
 
@@ -146,7 +152,8 @@ def _rebase(integers, floats, limits):
 @jit
 def _end_block(integers, floats, limits):
     """Add the present block to the baseline."""
-    count = integers[UNLIKE]
+    # A burst, in the first blocks say, is not what bursts usually are.
+    count = min(integers[UNLIKE], np.int64(BURST + 2.0 * floats[MEAN]))
     integers[IN_BLOCK] = 0
     integers[UNLIKE] = 0
     integers[BLOCKS] += 1
@@ -224,8 +231,9 @@ def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, 
                     floats[W] = min(w, hold)
                 integers[UNLIKE] += unlike
                 integers[IN_BLOCK] += 1
-                if integers[OPEN + UNLIKE_RULE] == 1 or floats[W] >= 0.5 * limits[EVIDENCE]:
-                    # What is suspicious is no baseline: a block begins anew behind it.
+                is_suspicious = integers[OPEN + UNLIKE_RULE] == 1 or floats[W] >= 0.5 * limits[EVIDENCE]
+                if is_suspicious and integers[RUN] <= LASTS:
+                    # What is suspicious is no baseline before it has lasted: a block begins anew behind it.
                     integers[UNLIKE] = 0
                     integers[IN_BLOCK] = 0
                 if integers[IN_BLOCK] == BLOCK:
