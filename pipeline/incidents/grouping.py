@@ -95,6 +95,9 @@ class Episode:
         """
         if sign.continues:
             return any(each.key == sign.continues for each in self.signs)
+        apart = sign.onset - self.signs[0].time
+        if sign.rule == "unlike" and self._known == inf and apart > WINDOW_RECORDS * self.pace:
+            return False  # A drift that was there long before is another matter, such as a daily wave.
         slack = GAP_RECORDS * self.pace
         latest = self.settled if sign.rule == "new_cluster" else self.latest
         return _family(sign) == self.family and sign.onset <= latest + slack and sign.time >= self.began - slack

@@ -92,7 +92,7 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
     signs = _ordered(group)
     since = _since(ordered)
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
-    features = _features(ordered)
+    features = _features(ordered, known)
     kind, factor = _kind(ordered, signs, features, known)
     if kind == "unit":
         features = features[:1]
@@ -141,13 +141,16 @@ def _since(ordered: Sequence[Episode]) -> float:
     return step * round(first.began / step)
 
 
-def _features(group: Sequence[Episode]) -> list[IncidentFeature]:
+def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     """Return what changed: by drifts, with what it was; values of new clusters where these are known."""
     moves: dict[str, list[Move]] = {}
-    for episode in group:
+    centres: list[Mapping[str, float]] = []
+    # Of a stream without others an alert says best what was off: a drift of some of it may be its daily wave.
+    is_alone = known < MANY and bool(group[0].values) and len(group[0].moves) != 1
+    for episode in () if is_alone else group:
+        centres += episode.centres
         for name, move in episode.moves.items():
             moves.setdefault(name, []).append(move)
-    centres = [centre for episode in group for centre in episode.centres]
     if len(group) == 1 and len(centres) > 1:  # A stream that broke has records of many kinds.
         centres = [] if moves else centres[:1]
     values: dict[str, list[Value]] = {}
