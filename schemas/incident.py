@@ -5,7 +5,7 @@ from typing import Literal, NotRequired, TypedDict
 from resonance.schemas.alert import AlertSeverity
 from resonance.schemas.common import Count, Natural, StreamId, Text, Time
 
-IncidentKind = Literal["broke", "like_others", "unit", "new_kind", "drifted", "silent", "other"]
+IncidentKind = Literal["broke", "like_others", "unit", "new_kind", "back", "drifted", "silent", "other"]
 
 Certainty = Literal["sure", "likely"]
 
@@ -34,8 +34,8 @@ class Incident(TypedDict):
     kind: IncidentKind
     """``broke``: one of several streams is unlike what it was, in at least half of its records, and no other is so.
     ``like_others``: so, too, but most other streams have had clusters like its new ones. ``unit``: one feature is many
-    times what it was. ``new_kind``: records of a new kind. ``drifted``: the data moved. ``silent``: no records.
-    ``other``: dead letters, shares, clusters that do not fit."""
+    times what it was. ``new_kind``: records of a new kind. ``back``: of a rare one that is known. ``drifted``: the data
+    moved. ``silent``: no records. ``other``: dead letters, shares, clusters that do not fit."""
     text: str
     """What happened, as a sentence."""
     severity: AlertSeverity

@@ -196,7 +196,10 @@ def _kind(
             return "unit", factor
     if len(group) == 1 and known >= MANY and max(sign.unlike for sign in signs) >= BROKEN:
         return "broke", None
-    return ("new_kind" if rules & {"unlike", "new_cluster"} else "drifted"), None
+    if not rules & {"unlike", "new_cluster"}:
+        return "drifted", None
+    is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster"))
+    return ("back" if is_known else "new_kind"), None
 
 
 def _names(streams: Sequence[str | None], known: int) -> str:
@@ -231,8 +234,8 @@ def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
         return f"broke{at}{behind}; unlike the other {incident['known'] - 1:,} streams"
     if incident["kind"] == "like_others":
         return f"records as most other streams have them{since}{behind}"
-    if incident["kind"] == "new_kind":
-        return f"a new kind of records{since}{behind}"
+    if incident["kind"] in ("new_kind", "back"):
+        return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{behind}"
     if incident["kind"] == "drifted":
         return f"drifted{since}{behind}"
     text = signs[0].text.removeprefix(f"{signs[0].stream} ")

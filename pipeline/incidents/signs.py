@@ -80,6 +80,8 @@ class Sign:
     """Of an alert that names features."""
     unlike: float = 0.0
     """Of an alert `unlike`: the share of the records that were."""
+    is_known: bool = False
+    """Of an alert `unlike`: whether its records are of a kind that the model knows."""
     varies: Mapping[str, Move] = field(default_factory=dict)
     """Features of a drift that vary more or less, and did not move."""
     continues: str = ""
@@ -254,6 +256,7 @@ class SignTable:
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, min(onset, time), since,
             alert["text"], centre=centre, keywords=keywords, is_open=is_open, unlike=share,
+            is_known=bool(evidence.get("known")),
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 

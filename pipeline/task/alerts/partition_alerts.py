@@ -13,7 +13,7 @@ from resonance.pipeline.records import Outputs, SourceRecord
 from resonance.pipeline.task.alerts import kernels, rules
 from resonance.pipeline.task.alerts.open_alerts import OpenAlert, OpenAlerts, StreamAlerts, Transition
 from resonance.pipeline.task.alerts.rules import AnswerRules, DeadLetterShare, drift_transitions
-from resonance.pipeline.task.alerts.sentences import SEVERITIES, sentence, setting_of
+from resonance.pipeline.task.alerts.sentences import sentence, setting_of, severity_of
 from resonance.pipeline.task.alerts.silent_streams import SilentStreams
 from resonance.pipeline.task.decode.faults import Fault
 from resonance.pipeline.task.decode.record_batch import RecordBatch
@@ -222,7 +222,7 @@ class PartitionAlerts:
             "kind": "opened" if opened else "cleared",
             "rule": alert.rule,
             "key": self._key(model, alert),
-            "severity": SEVERITIES[alert.rule],
+            "severity": severity_of(alert.rule, alert.evidence),
             "stream": None if model is None else model.stream,
             "version": alert.version,
             "seq": seq,

@@ -41,7 +41,7 @@ ROOM: Final = 64
 _RULES: Final[tuple[AlertRule, ...]] = ("unlike", "unconfirmed", "one_cluster", "new_cluster")
 """The rules, as the kernel numbers them."""
 
-_EVIDENCE: Final = (("records", "unlike", "usual"), ("answers", "records"), ("answers", "records"),
+_EVIDENCE: Final = (("records", "unlike", "usual", "known"), ("answers", "records"), ("answers", "records"),
                     ("records", "share", "threshold"))  # fmt: skip
 """Names of the numbers that the kernel returns with each of these rules."""
 
@@ -67,7 +67,7 @@ class AnswerRules:
         )
         self._new_cluster = "new_cluster" in rules
         self._out: IntArray = np.empty((ROOM, 4), np.int64)
-        self._numbers = np.empty((ROOM, 3))
+        self._numbers = np.empty((ROOM, 4))
 
     def switch_off(self, alerts: StreamAlerts) -> None:
         """Forget what rules that are off have open in a restored state."""

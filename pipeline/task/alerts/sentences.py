@@ -18,6 +18,12 @@ SEVERITIES: Final[Mapping[AlertRule, AlertSeverity]] = {
     "one_cluster": "info",
 }
 
+
+def severity_of(rule: AlertRule, evidence: Mapping[str, float]) -> AlertSeverity:
+    """Return the severity of an alert: what a model knows, as a job at night, is no more than a warning."""
+    return "warning" if rule == "unlike" and evidence.get("known") else SEVERITIES[rule]
+
+
 _WIDTHS: Final = ("valley", "reach", "vig", "rho", "rho0", "vigilance", "lambda", "sigma")
 """Parameters that decide how different two clusters must be; the first that an engine has."""
 
@@ -44,6 +50,7 @@ def sentence(
         began = "model or watch" if rule in ("drift_open", "share") else "model"
         return f"{about}: the alert ended, because a new {began} began or the rule was switched off"
     said = (_OPENED if opened else _CLEARED)[rule].format(about=about, setting=setting, **_shown(evidence))
+    said += ", of a kind that is known" if opened and rule == "unlike" and evidence.get("known") else ""
     return f"{said}; {_named(features)}" if opened and features else said
 
 

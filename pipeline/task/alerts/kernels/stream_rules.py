@@ -68,7 +68,7 @@ BURST = 2.0
 """Unlike records of a block that count at most, beside twice the mean."""
 
 LASTS = 1024
-"""Records after which what is suspicious is usual by and by."""
+"""Records that are not unlike among suspicious ones, after which these become usual."""
 
 FIRST_BLOCKS = 4
 """Blocks from which on a stream has a baseline."""
@@ -169,7 +169,7 @@ def _end_block(integers, floats, limits):
 
 
 @jit
-def _put(out, numbers, found, row, rule, opened, cluster, first, second, third):
+def _put(out, numbers, found, row, rule, opened, cluster, first, second, third, fourth=0.0):
     out[found, 0] = row
     out[found, 1] = rule
     out[found, 2] = opened
@@ -177,6 +177,7 @@ def _put(out, numbers, found, row, rule, opened, cluster, first, second, third):
     numbers[found, 0] = first
     numbers[found, 1] = second
     numbers[found, 2] = third
+    numbers[found, 3] = fourth
     return found + 1
 
 
@@ -185,7 +186,7 @@ def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, 
     """Follow the answers from one position to another; return how many alerts opened or cleared, and where it stopped.
 
     It stops early where `out` (row, rule, opened, cluster) has no room for the transitions of one more record.
-    `numbers` has the evidence of each transition, three numbers.
+    `numbers` has the evidence of each transition, four numbers.
     """
     found = 0
     room = len(out) - 3 - YOUNG_CLUSTERS
@@ -203,7 +204,7 @@ def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, 
         if (limits[EVIDENCE] > 0.0 or limits[NEW_SHARE] > 0.0) and (integers[SETTLED] > 0 or cluster >= 0):
             integers[SETTLED] += 1
             if integers[SETTLED] > SETTLE:
-                if limits[EVIDENCE] > 0.0 and floats[HOLD] > 0.0:
+                if limits[EVIDENCE] > 0.0 and (floats[HOLD] > 0.0 or integers[OPEN + UNLIKE_RULE] == 1):
                     w = floats[W]
                     if w == 0.0:
                         integers[RUN] = 0
@@ -219,8 +220,9 @@ def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, 
                             found = _put(
                                 out, numbers, found, i, UNLIKE_RULE, 1, -1,
                                 float(integers[RUN]), float(integers[RUN_UNLIKE]), floats[MEAN] / BLOCK,
+                                0.0 if novel[i] or cluster < 0 else 1.0,
                             )  # fmt: skip
-                    elif w <= 0.25 * hold:
+                    elif w <= 0.25 * hold or hold == 0.0:
                         integers[OPEN + UNLIKE_RULE] = 0
                         w = 0.0
                         found = _put(
@@ -231,8 +233,8 @@ def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, 
                     floats[W] = min(w, hold)
                 integers[UNLIKE] += unlike
                 integers[IN_BLOCK] += 1
-                is_suspicious = integers[OPEN + UNLIKE_RULE] == 1 or floats[W] >= 0.5 * limits[EVIDENCE]
-                if is_suspicious and integers[RUN] <= LASTS:
+                is_suspicious = integers[OPEN + UNLIKE_RULE] == 1 or floats[W] > 0.5 * limits[EVIDENCE]
+                if is_suspicious and integers[RUN] - integers[RUN_UNLIKE] <= LASTS:
                     # What is suspicious is no baseline before it has lasted: a block begins anew behind it.
                     integers[UNLIKE] = 0
                     integers[IN_BLOCK] = 0
@@ -350,5 +352,5 @@ def compile() -> None:
         *new_state(),
         np.ones(LIMITS),
         np.zeros((32, 4), np.int64),
-        np.zeros((32, 3)),
+        np.zeros((32, 4)),
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from resonance.pipeline.task.alerts.kernels import stream_rules as rules
 
-LIMITS = np.array([17.2, 500.0, 2_000.0, 49.0, 0.1])
+LIMITS = np.array([17.2, 500.0, 2_000.0, 49.0, 0.1, 0.25])
 
 
 class Stream:
@@ -15,7 +15,7 @@ class Stream:
     def take(self, clusters, novel, cuts=(512,), score=0.5):
         clusters, novel = np.asarray(clusters, np.int64).reshape(-1, 1), np.asarray(novel, bool)
         scores = np.full(len(novel), score)
-        out, numbers = np.zeros((16, 4), np.int64), np.zeros((16, 3))
+        out, numbers = np.zeros((16, 4), np.int64), np.zeros((16, 4))
         start, turn = 0, 0
         while start < len(novel):
             stop = min(start + cuts[turn % len(cuts)], len(novel))
@@ -51,6 +51,24 @@ def test_six_far_records_in_a_row_open_it_where_hardly_any_is_usual_and_six_that
     for score, found in ((0.1, [(2_004, True)]), (0.3, [])):
         stream = Stream().take(*stationary(np.random.default_rng(0), 2_000, 0.0))
         assert stream.take(np.full(6, -1), np.ones(6), score=score).of(rules.UNLIKE_RULE) == found
+
+
+@pytest.mark.parametrize("early", [0, 5, 10])
+def test_a_burst_of_a_kind_that_is_known_opens_it_each_time_whatever_came_early(early):
+    stream = Stream().take(*stationary(np.random.default_rng(0), 200, 0.0)).take(np.zeros(early), np.ones(early))
+    stream.take(*stationary(np.random.default_rng(1), 3_000, 0.0))
+    for _ in range(5):
+        stream.take(np.zeros(7), np.zeros(7), score=0.24).take(*stationary(np.random.default_rng(2), 600, 0.0))
+    later = [each for each in stream.found if each[0] > 3_000 and each[1] == rules.UNLIKE_RULE]
+    assert [(opened, numbers[3]) for _, _, opened, _, numbers in later] == [(True, 1.0), (False, 0.0)] * 5
+
+
+def test_what_lasts_is_usual_in_the_end():
+    stream = Stream().take(*stationary(np.random.default_rng(0), 2_000))
+    for share in (0.3, 0.9):
+        stream.take(*stationary(np.random.default_rng(1), 20_000, share))
+    assert not stream.integers[rules.OPEN + rules.UNLIKE_RULE]
+    assert len(stream.of(rules.UNLIKE_RULE)) <= 8
 
 
 def test_far_records_that_come_now_and_then_open_nothing():
@@ -117,7 +135,7 @@ def test_a_cluster_that_other_clusters_had_is_no_new_one():
 
 
 def test_a_cluster_that_other_clusters_had_is_no_new_one_where_the_rule_on_unlike_records_is_off():
-    stream = Stream(LIMITS * [0, 1, 1, 1, 1]).take(*stationary(np.random.default_rng(4), 4_000, 0.2))
+    stream = Stream(LIMITS * [0, 1, 1, 1, 1, 1]).take(*stationary(np.random.default_rng(4), 4_000, 0.2))
     rules.emerged(stream.integers, stream.floats, 9)
     assert stream.take(np.full(1_000, 9), np.zeros(1_000)).found == []
 
