@@ -65,12 +65,13 @@ class Keywords:
     than `room`.
     """
 
-    __slots__ = ("_counts", "_due", "_named", "_rows", "_seen")
+    __slots__ = ("_counts", "_due", "_free", "_named", "_rows", "_seen")
 
     def __init__(self) -> None:
-        # The group of each cluster. Groups that are not in use are empty.
+        # The group of each cluster, and those of clusters that ended, which are empty.
         self._rows: dict[int, int] = {}
-        self._counts = words.new_counts(2)
+        self._free: list[int] = []
+        self._counts = words.new_counts(0)
         self._named: dict[int, list[str]] = {}
         self._seen, self._due = 0, FIRST_LOOK
 
@@ -113,9 +114,9 @@ class Keywords:
         """Return the group of a cluster, which may be new."""
         row = self._rows.get(cluster)
         if row is None:
-            row = next(at for at in range(len(self._rows) + 1) if at not in set(self._rows.values()))
+            row = self._free.pop() if self._free else len(self._rows)
             if row == len(self._counts.total):
-                self._counts = words.new_counts(2 * row, self._counts)
+                self._counts = words.new_counts(row + row // 4 + 1, self._counts)
             self._rows[cluster] = row
         return row
 
@@ -128,6 +129,7 @@ class Keywords:
         if event.kind in ("absorbed", "vanished"):
             self._named.pop(event.cluster, None)
             if (row := self._rows.pop(event.cluster, None)) is not None:
+                self._free.append(row)
                 for each in self._counts:
                     each[row] = 0
 
@@ -152,6 +154,7 @@ class Keywords:
         order = sorted(self._rows)
         rows = [self._rows[cluster] for cluster in order]
         keys, counts, errors, texts, total = words.some_of(self._counts, rows)
+        counts, errors = counts.astype(np.int64), errors.astype(np.int64)
         # What a full set has no place for came as often as the least of it, at most.
         absent = counts.reshape(-1, SETS, WAYS).min(2) // 2
         middle = counts - errors // 2
@@ -205,16 +208,35 @@ class Keywords:
         return made
 
     def _read(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._seen, self._due = int(header["seen"]), int(header["due"])
-        self._named = {int(cluster): list(map(str, names)) for cluster, names in header["named"]}
-        clusters = [int(cluster) for cluster in header["clusters"]]
+        seen, due, clusters, documents = (header[name] for name in ("seen", "due", "clusters", "texts"))
+        self._named = dict(header["named"])
+        stored, lengths, text = (arrays[name] for name in ("counts", "lengths", "words"))
+        named = [name for names in self._named.values() for name in names]
+        # Before anything is made of them: the kernels trust lengths, and tables take more room than the state.
+        if (
+            not {type(each) for each in (seen, due, *clusters, *documents, *self._named)} <= {int}
+            or seen < 0
+            or not (0 < due - seen <= LOOK or seen == due > 0)
+            or clusters != sorted({*clusters})
+            or min(clusters, default=REST) < REST
+            or len(documents) != len(clusters)
+            or not all(0 <= each <= words.MEMORY for each in documents)
+            or not self._named.keys() <= {*clusters}
+            or any(type(names) is not list or len(names) > KEYWORDS for names in self._named.values())
+            or any(type(name) is not str or not 0 < len(name.encode()) <= words.ENTRY_BYTES for name in named)
+            or not stored.dtype == lengths.dtype == text.dtype == np.uint8
+            or (stored.shape, lengths.ndim, text.ndim) != ((2, len(clusters), 2 * ENTRIES), 1, 1)
+            or len(lengths) != np.count_nonzero(stored[0].view("<u2"))
+            or ((lengths == 0) | (lengths > words.ENTRY_BYTES)).any()
+            or lengths.sum() != len(text)
+        ):
+            raise ValueError("members that do not belong together")
+        self._seen, self._due = seen, due
         self._rows = {cluster: row for row, cluster in enumerate(clusters)}
-        self._counts = words.new_counts(max(2, len(clusters)))
-        keys, counts, errors, texts, total = (each[: len(clusters)] for each in self._counts)
-        total[:] = header["texts"]
-        stored = np.ascontiguousarray(arrays["counts"]).view("<u2")
-        counts[:], errors[:] = stored.astype(np.int64)
-        lengths, text = arrays["lengths"], arrays["words"]
+        self._counts = words.new_counts(len(clusters))
+        keys, counts, errors, texts, total = self._counts
+        total[:] = documents
+        counts[:], errors[:] = stored.view("<u2")
         used, ends = counts > 0, np.cumsum(lengths, dtype=np.int64)
         content = np.zeros((len(lengths), 1 + words.ENTRY_BYTES), np.uint8)
         content[:, 0] = lengths
@@ -224,10 +246,8 @@ class Keywords:
         text.tobytes().decode()
         places = np.nonzero(used)[1]
         if (
-            len(self._rows) < len(clusters)
-            or not 0 <= self._due - self._seen <= LOOK
-            or not (np.abs(2 * total - words.MEMORY) <= words.MEMORY).all()
-            or (errors > counts).any()
+            (errors > counts).any()
+            or (counts > total[:, np.newaxis]).any()
             or (content[:, 1] & 0xC0 == 0x80).any()
             or ((keys[used] >> 1 & SETS - 1) != places // WAYS).any()
             or any(len(set(row[row != 0].tolist())) < np.count_nonzero(row) for row in keys)
