@@ -95,8 +95,8 @@ def seconds(time: str) -> float:
     return epoch_ms(time) / 1000
 
 
-Place = tuple[float, int]
-"""Seconds and offset of the record that caused an output."""
+Place = tuple[float, ...]
+"""Seconds and offset of the record that caused an output, and its number where a message has many records."""
 
 Table = dict[Any, tuple[Place, Mapping[str, Any]]]
 """The newest payload of each key, with where it is from."""
@@ -155,7 +155,8 @@ class SignTable:
                     own = {"size": size, "centre": centre, "time": payload["time"]}
                     _put(self._begun, payload["cluster"], at, own)
                 elif payload["kind"] == "described":
-                    _put(self._described, payload["cluster"], at, payload["after"][0])
+                    found = {"keywords": [*map(str, payload["after"][0]["keywords"])]}
+                    _put(self._described, payload["cluster"], (*at, int(payload["seq"])), found)
             else:
                 return
             # Of many records in a message none says how many there are; the largest index is near it.
@@ -236,7 +237,7 @@ class SignTable:
             begun = self._begun[alert["cluster"]][1]
             onset, centre = seconds(begun["time"]) - pace * begun["size"], begun["centre"]
             if alert["cluster"] in self._described:
-                keywords = [*map(str, self._described[alert["cluster"]][1]["keywords"])]
+                keywords = self._described[alert["cluster"]][1]["keywords"]
         place = place_of(alert)
         cleared = self._cleared.get(alert["key"])
         # Times of records may go back.

@@ -184,7 +184,9 @@ def test_a_zero_byte_ends_a_word_and_not_a_text():
 def test_clusters_are_named_by_their_words_and_never_by_numbers_of_an_embedding():
     worker = task(settings(**EMBEDDED))
     outputs = run(worker, tickets(2_500), 700)
-    automatic, table, page = AutomaticNames(), ClusterTable(), DeploymentView("shop")
+    automatic, table, page, early = AutomaticNames(), ClusterTable(), DeploymentView("shop"), DeploymentView("shop")
+    early.apply_cluster(outputs.clusters[0].key, outputs.clusters[0].value)
+    assert answers.stream(early, "p0")["table"][0]["salient"]
     for event in payloads(outputs.cluster_events):
         automatic.apply(event)
         assert table.apply(event)
