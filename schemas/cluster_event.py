@@ -52,7 +52,7 @@ ClusterKeywords = Annotated[
     (
         "description",
         "Words, and pairs of words, that stand in its texts much more often than in those of the other clusters, the "
-        "most distinctive first; absent where records have no texts (``input.text_path``).",
+        "most distinctive first; absent below the first level, and where records have no texts (``input.text_path``).",
     ),
 ]
 
@@ -95,10 +95,10 @@ class ClusterEvent(TypedDict):
     kind: ClusterEventKind
     """``emerged``: `cluster` is new. ``split``: `cluster` is new and came from `other`, which goes on. ``absorbed``:
     `cluster` ended and goes on as `other`. ``vanished``: `cluster` ended. ``described``: the texts of `cluster` have
-    other keywords. ``version_started``: every cluster of the
-    stream ended, and those of `after` are there now: none where a new model begins, the present ones where emission
-    begins with a model that has learned before. ``stream_ended``: the stream ended with all its clusters, because it
-    had no records for long; if one comes again, a ``version_started`` with a higher version begins it anew."""
+    other keywords. ``version_started``: every cluster of the stream ended, and those of `after` are there now: none
+    where a new model begins, the present ones where emission begins with a model that has learned before.
+    ``stream_ended``: the stream ended with all its clusters, because it had no records for long; if one comes again, a
+    ``version_started`` with a higher version begins it anew."""
     stream: StreamId
     version: ModelVersion
     level: Level
@@ -109,7 +109,7 @@ class ClusterEvent(TypedDict):
     """Root node below which it happened, where the models there learn apart from the root (``hierarchy = "keyed"``);
     `seq` then counts the events of this subtree."""
     cluster: Text | None
-    """The cluster that began or ended; null for ``version_started`` and ``stream_ended``."""
+    """The cluster that began, ended or was described; null for ``version_started`` and ``stream_ended``."""
     other: NotRequired[Text]
     """The second cluster concerned."""
     before: list[ClusterSnapshot]

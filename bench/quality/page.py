@@ -44,12 +44,6 @@ def page(text: str, lines: Sequence[Line]) -> str:
             "",
             *_table("features", {str(d): [of_step for (at, _), of_step in steps.items() if at == d] for d in features}),
             "",
-            "### CPU microseconds for a record",
-            "",
-            "Median, with JSON on both sides for ours, nothing around the others.",
-            "",
-            *_costs(lines),
-            "",
         ]
     )
 
@@ -104,14 +98,3 @@ def _means(streams: Sequence[list[Line]], name: str) -> tuple[float, float]:
     """Return a contestant's means over all streams, with one setting and with the best."""
     reached = [list(found.values()) for lines in streams if (found := _reached(lines, name))]
     return statistics.mean(found[0] for found in reached), statistics.mean(map(max, reached))
-
-
-def _costs(lines: Sequence[Line]) -> list[str]:
-    names = (*SHOWN, "caea")
-    rows = _head("features", names)
-    for low, high in ((1, 4), (5, 32), (33, 128), (129, 1024)):
-        of_size = [line for line in lines if line.first and low <= line.features <= high]
-        costs = [[line.micros for line in of_size if line.contestant == name and line.micros] for name in names]
-        if of_size:
-            rows.append(f"| {low} to {high} | {' | '.join(f'{statistics.median(each):,.0f}' for each in costs)} |")
-    return rows

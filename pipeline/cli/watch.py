@@ -46,7 +46,8 @@ Kinds = Annotated[
         "-k",
         metavar="KIND",
         help="assignments, events, drift, alerts, dead-letters, clusters, or a kind of event: emerged, absorbed, "
-        "split, vanished, version_started, stream_ended; repeatable. By default all but assignments and clusters.",
+        "split, vanished, described, version_started, stream_ended; repeatable. By default all but assignments "
+        "and clusters.",
     ),
 ]
 From = Annotated[str, typer.Option("--from", metavar=PLACE, help="Where to begin.")]

@@ -25,6 +25,7 @@ STYLES = {
     "split": ("bold yellow", "◐"),
     "absorbed": ("bold magenta", "◑"),
     "vanished": ("red", "○"),
+    "described": ("cyan", "≡"),
     "version_started": ("blue", "◆"),
     "stream_ended": ("blue", "◇"),
 }

@@ -224,10 +224,8 @@ def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
     is_broken = incident["kind"] == "broke"
     with_usual = incident["kind"] in ("broke", "drifted") or len(incident["features"]) == 1
     values = ", ".join(_value(each, with_usual) for each in incident["features"][: 1 if is_broken else SHOWN])
-    keywords = next((sign.keywords for sign in signs if sign.keywords is not None), None)
-    behind = f", {values}" if values else ""
-    if keywords is not None:
-        behind = f": {', '.join(keywords)}" if keywords else ""
+    keywords = next((sign.keywords for sign in signs if sign.keywords), ())
+    behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
     if incident["kind"] == "unit":
         return f"{incident['features'][0]['feature']} in another unit{since}, x {incident['factor']:.3g}"
     if is_broken:

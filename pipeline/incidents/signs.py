@@ -74,7 +74,7 @@ class Sign:
     moves: Mapping[str, Move] = field(default_factory=dict)
     centre: Mapping[str, float] = field(default_factory=dict)
     """Of a new cluster."""
-    keywords: Sequence[str] | None = None
+    keywords: Sequence[str] = ()
     """Of a new cluster, where records have texts."""
     values: Mapping[str, Value] = field(default_factory=dict)
     """Of an alert that names features."""
@@ -98,8 +98,8 @@ def seconds(time: str) -> float:
     return epoch_ms(time) / 1000
 
 
-Place = tuple[float, int]
-"""Seconds and offset of the record that caused an output."""
+Place = tuple[float, ...]
+"""Seconds and offset of the record that caused an output, and its number where a message has many records."""
 
 Table = dict[Any, tuple[Place, Mapping[str, Any]]]
 """The newest payload of each key, with where it is from."""
@@ -129,6 +129,7 @@ class SignTable:
         self._drifts: Table = {}
         self._settled: Table = {}
         self._begun: Table = {}
+        self._described: Table = {}
         # Offsets and seconds of the first and the last output of each log, and of each stream in it.
         self._spans: dict[tuple[str, int, str | None], tuple[tuple[int, float], tuple[int, float]]] = {}
         self._streams: dict[str, tuple[str, int]] = {}
@@ -154,11 +155,11 @@ class SignTable:
                     # Most records of what splits off are older than the split.
                     size = begun["size"] if payload["kind"] == "emerged" else 0.0
                     centre = {name: float(value) for name, value in begun["centre"].items()}
-                    own = {"size": size, "centre": centre, "time": payload["time"], "keywords": begun.get("keywords")}
+                    own = {"size": size, "centre": centre, "time": payload["time"]}
                     _put(self._begun, payload["cluster"], at, own)
-                elif payload["kind"] == "described" and payload["cluster"] in self._begun:
-                    since, known = self._begun[payload["cluster"]]
-                    self._begun[payload["cluster"]] = since, {**known, "keywords": payload["after"][0]["keywords"]}
+                elif payload["kind"] == "described":
+                    found = {"keywords": [*map(str, payload["after"][0]["keywords"])]}
+                    _put(self._described, payload["cluster"], (*at, int(payload["seq"])), found)
             else:
                 return
             # Of many records in a message none says how many there are; the largest index is near it.
@@ -222,7 +223,7 @@ class SignTable:
 
     def signs(self) -> list[Sign]:
         """Return the signs, the earliest first."""
-        for table in (self._alerts, self._cleared, self._drifts, self._settled, self._begun):
+        for table in (self._alerts, self._cleared, self._drifts, self._settled, self._begun, self._described):
             _prune(table)
         paces = self.paces()
         usual = median(paces.values()) if paces else 0.0
@@ -237,7 +238,7 @@ class SignTable:
     def _of_alert(self, alert: Mapping[str, Any], pace: float) -> Sign:
         rule, since = alert["rule"], alert["since"]
         time = seconds(since)
-        onset, centre, share, evidence, keywords = time, {}, 0.0, alert["evidence"], None
+        onset, centre, share, evidence, keywords = time, {}, 0.0, alert["evidence"], []
         records = evidence.get("records", 0.0)
         if rule == "unlike":
             share = evidence.get("unlike", records) / (records or 1.0)
@@ -248,7 +249,8 @@ class SignTable:
         elif alert.get("cluster") in self._begun:
             begun = self._begun[alert["cluster"]][1]
             onset, centre = seconds(begun["time"]) - pace * begun["size"], begun["centre"]
-            keywords = None if begun["keywords"] is None else [*map(str, begun["keywords"])]
+            if alert["cluster"] in self._described:
+                keywords = self._described[alert["cluster"]][1]["keywords"]
         place = place_of(alert)
         cleared = self._cleared.get(alert["key"])
         # Times of records may go back.

@@ -64,7 +64,7 @@ class InspectedCluster:
     salient: Sequence[SalientFeature]
     """Empty for engines that do not weigh features."""
     keywords: Sequence[str] | None
-    """None where records have no texts."""
+    """None below the first level, and where records have no texts."""
     examples: Sequence[ClusterExample]
     """Its most typical records of late, on the first level."""
     of_before: Sequence[str]

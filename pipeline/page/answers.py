@@ -254,7 +254,7 @@ def _cluster_row(
     stream: StreamView, name: str, known: Present, detail: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     # Numbers of an embedding say nothing beside its words.
-    features = [] if "keywords" in detail else sets_apart(detail, peers[:COMPARED])[:SHOWN]  # type: ignore[arg-type]
+    features = [] if detail.get("keywords") else sets_apart(detail, peers[:COMPARED])[:SHOWN]  # type: ignore[arg-type]
     return {
         "id": name,
         # What sets it apart.

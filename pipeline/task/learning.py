@@ -115,8 +115,9 @@ class Learner:
             if began:
                 model.lifetimes.since[name] = cause.time
             if not event.path:
-                if model.examples is not None and event.kind != "emerged":
-                    model.examples.drop(event.other or 0 if event.kind == "split" else event.cluster)
+                ended = event.other if event.kind == "split" else event.cluster
+                if model.examples is not None and ended is not None and event.kind != "emerged":
+                    model.examples.drop(ended)
                 if model.keywords is not None:
                     model.keywords.follow(event)
             self.encoder.event(model, texts, event, cause)

@@ -1,11 +1,13 @@
 """Words of many texts, found and counted by a kernel: in how many texts of a group each word, or pair of words, stands.
 
-A word is a run of a to z, and of characters beyond ASCII but signs, of 3 to `WORD_BYTES` bytes; a run with a digit in
-it is none. Two words with one blank or hyphen between them are a pair. Each text counts once for a word.
+A word is a run of a to z, and of characters beyond ASCII but signs, of 3 to `WORD_BYTES` bytes; a run with a digit or
+an apostrophe in it is none. Two words with one blank or hyphen between them are a pair. Each text counts once for a
+word.
 
 A group has room for `ENTRIES` of them, in sets of `WAYS`; each set is a table of the space-saving algorithm (Metwally,
 Agrawal, El Abbadi 2005): what is new takes the place of what came least, with its count as possible error. Most pairs
-come once and would leave no room for words, so a pair is counted when both of its words are frequent already.
+come once and would leave no room for words, so a pair is counted when both of its words are frequent already. No
+count is larger than the number of texts.
 """
 
 from typing import Any, Final, NamedTuple
@@ -39,7 +41,7 @@ _WIDTH = 1 + ENTRY_BYTES
 _ROOM = 4 * WORDS
 _KNOWN, _OFTEN = 4, 16  # a word is frequent that certainly came 4 times, and in one of 16 texts
 
-# Of a byte: what ends a word, a part of one, a digit.
+# Of a byte: what ends a word, a part of one, a digit or an apostrophe.
 _END, _PART, _DIGIT = 0, 1, 2
 
 
@@ -48,9 +50,9 @@ class WordCounts(NamedTuple):
 
     keys: IntArray
     """Hashes; 0 where there is none."""
-    counts: IntArray
-    """Texts that have it, at most."""
-    errors: IntArray
+    counts: NDArray[np.uint16]
+    """Texts that have it: at most, but for those of a group that was merged into this one and had no place for it."""
+    errors: NDArray[np.uint16]
     """What may be too much of the count."""
     texts: NDArray[np.uint8]
     """Its length, and its bytes."""
@@ -60,7 +62,8 @@ class WordCounts(NamedTuple):
 
 def new_counts(groups: int, before: Any = ()) -> WordCounts:
     """Return tables of so many groups, the first of which are those `before`."""
-    keys, counts, errors = np.zeros((3, groups, ENTRIES), np.int64)
+    keys = np.zeros((groups, ENTRIES), np.int64)
+    counts, errors = np.zeros((2, groups, ENTRIES), np.uint16)
     texts = np.zeros((groups, ENTRIES, 1 + ENTRY_BYTES), np.uint8)
     made = WordCounts(keys, counts, errors, texts, np.zeros(groups, np.int64))
     each: Any
@@ -83,17 +86,21 @@ def some_of(tables: WordCounts, groups: Any) -> WordCounts:
 def _kind(text, p):
     """Return what the character at a position is, and its bytes where it ends a word."""
     c = text[p]
-    if 97 <= c <= 122 or 65 <= c <= 90:
+    if 97 <= c <= 122:
         return _PART, 1
-    if 48 <= c <= 57:
+    if 48 <= c <= 57 or c == 39 or (c == 0xE2 and text[p + 1] == 0x80 and text[p + 2] == 0x99):
         return _DIGIT, 1
     if c < 128:
         return _END, 1
-    # Signs of Latin-1, general punctuation, and that of East Asia; others are rare in texts.
-    if c == 0xC2:
+    # Signs of Latin-1, Arabic and East Asia, general punctuation, symbols, emoji; others are rare in texts. Where words
+    # have no blanks between them a phrase counts as one word.
+    after = text[p + 1]
+    if c == 0xC2 or (c == 0xD8 and after < 0xA0):
         return _END, 2
-    if (c == 0xE2 and text[p + 1] <= 0x81) or (c == 0xE3 and text[p + 1] == 0x80):
+    if (c == 0xE2 and after < 0xB0) or (c == 0xE3 and after == 0x80) or (c == 0xEF and after in (0xB8, 0xBC)):
         return _END, 3
+    if c == 0xF0 and after == 0x9F:
+        return _END, 4
     return _PART, 1
 
 
@@ -159,14 +166,14 @@ def _add(group, key, text, start, stop, gap, count, error):
         group.texts[to] = stop - start
         for p in range(start, stop):
             group.texts[to + 1 + p - start] = 32 if p == gap else text[p]
-    group.counts[at] += count
-    group.errors[at] += error
+    group.counts[at] = min(group.counts[at] + count, group.total[0])
+    group.errors[at] = min(group.errors[at] + error, np.int64(group.counts[at]))
 
 
 @jit
 def _is_frequent(group, key):
     at = _place(group, key)
-    sure = group.counts[at] - group.errors[at] if at >= 0 else 0
+    sure = np.int64(group.counts[at]) - np.int64(group.errors[at]) if at >= 0 else 0
     return sure >= _KNOWN and sure * _OFTEN >= group.total[0]
 
 
@@ -206,6 +213,7 @@ def count_words(text, groups, tables, seen):
     source, known, marks = row(text, 0), row(seen, 0), row(seen, 1)
     for t in range(len(groups)):
         found, group = 0, _group(tables, groups[t])
+        group.total[0] += 1
         while source[p] != 0:
             kind, size = _kind(source, p)
             if kind == _END:
@@ -233,7 +241,6 @@ def count_words(text, groups, tables, seen):
                 key = _key(_hashed(joined, source, begins[word], ends[word]))
                 if _is_new(known, marks, t, key):
                     _add(group, key, source, begins[word - 1], ends[word], gap, 1, 0)
-        group.total[0] += 1
         if group.total[0] > MEMORY:
             _halve(tables, groups[t])
 
@@ -242,12 +249,11 @@ def count_words(text, groups, tables, seen):
 def merge(tables, gone, heir):
     """Add the counts of a group to those of another one."""
     group, text = _group(tables, heir), row(tables.texts, gone)
-    for at in range(ENTRIES):
-        count, start = tables.counts[gone, at], at * _WIDTH + 1
-        if count > 0:
-            stop = start + text[start - 1]
-            _add(group, tables.keys[gone, at], text, start, stop, -1, count, tables.errors[gone, at])
     tables.total[heir] += tables.total[gone]
+    for at in range(ENTRIES):
+        count, error, start = np.int64(tables.counts[gone, at]), np.int64(tables.errors[gone, at]), at * _WIDTH + 1
+        if count > 0:
+            _add(group, tables.keys[gone, at], text, start, start + text[start - 1], -1, count, error)
     if tables.total[heir] > MEMORY:
         _halve(tables, heir)
 

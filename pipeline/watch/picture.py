@@ -293,7 +293,7 @@ def _cell(column: int, row: int, shade: float) -> Any:
 
 def _in_words(life: StreamLife) -> bool:
     """Return whether each cluster has words or features of its own, so that there is no table of them."""
-    return any("salient" in each or "keywords" in each for each in life.clusters.values())
+    return any("salient" in each or each.get("keywords") for each in life.clusters.values())
 
 
 def _present(life: StreamLife) -> list[ClusterSnapshot]:

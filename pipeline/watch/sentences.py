@@ -34,7 +34,7 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
         parent = _find(other, event["after"]) or _find(other, event["before"])
         return f"{name} split from {other}" + _details(_moves(parent, new))
     if kind == "described":
-        now, before = portrait(new), portrait(old)
+        now, before = (", ".join(each["keywords"]) if each else "" for each in (new, old))
         return f"{name} has {f'the keywords {now}' if now else 'no keywords'}" + (
             f" instead of {before}" * bool(before)
         )
@@ -79,7 +79,7 @@ def _moves(start: ClusterSnapshot | None, end: ClusterSnapshot | None) -> str:
     """Return the features that differ most, in units of their spread, as ``name from -> to``; keywords say more."""
     if start is None or end is None:
         return ""
-    if "keywords" in end:
+    if end.get("keywords"):
         return portrait(end)
     apart = distances(end, start)
     notable = sorted(apart, key=lambda feature: -apart[feature])[:MOVED]
@@ -93,8 +93,7 @@ def portrait(cluster: ClusterSnapshot | None, peers: Iterable[ClusterSnapshot] =
     """Return what sets a cluster apart from its peers: its keywords, or features (`sets_apart`) with its means."""
     if cluster is None:
         return ""
-    keywords = cluster.get("keywords")
-    return centres(cluster, sets_apart(cluster, peers)[:SHOWN]) if keywords is None else ", ".join(keywords)
+    return ", ".join(cluster.get("keywords", ())) or centres(cluster, sets_apart(cluster, peers)[:SHOWN])
 
 
 def centres(cluster: ClusterSnapshot, features: Iterable[str]) -> str:

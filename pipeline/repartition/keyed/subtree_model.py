@@ -58,7 +58,6 @@ class SubtreeModel(StreamModel):
         # `number` counts the messages that were applied.
         self.next = self.seq = self.number = self.snapshot_bytes = 0
         self.lifetimes = Lifetimes()
-        self.read_texts(settings)
 
     def _of(self, part: Part) -> None:
         self.name = part.name

@@ -214,9 +214,6 @@ class PartitionAlerts:
         if opened:
             self._health.count_alert(alert.rule)
         about = alert.cluster or (self._where if model is None else model.stream)
-        if alert.cluster is not None and model is not None and model.keywords is not None:
-            keywords = model.keywords.of(int(alert.cluster.rpartition("/")[2]))
-            about += f" ({', '.join(keywords)})" if keywords else ""
         setting = setting_of(alert.rule, self._engine)
         payload: Alert = {
             "kind": "opened" if opened else "cleared",

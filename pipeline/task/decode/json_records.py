@@ -265,8 +265,8 @@ class InputMapping:
 
     def _one_by_one(self, records: RecordColumns, layout: AnyLayout, start: int) -> RecordBatch:
         rows, times, ids, index = list[Any](), list[str](), list[bytes](), list[int]()
-        decoded = RecordBatch(None, times, [], index=index, included=[] if self._include else None)
-        decoded.texts = [] if self._text_path else None
+        included, texts = list[str](), list[str | None]()
+        decoded = RecordBatch(None, times, [], index=index)
         for at, record in enumerate(records, start):
             if record.value is None:
                 decoded.skipped += 1
@@ -283,11 +283,10 @@ class InputMapping:
             if self._takes_labels:
                 decoded.labels.append(RowLabels(found.id, found.labels))
             ids.append(found.id or b"null")
-            if decoded.included is not None:
-                decoded.included.append(found.included)
-            if decoded.texts is not None:
-                decoded.texts.append(found.text)
+            included.append(found.included)
+            texts.append(found.text)
         decoded.rows, decoded.ids = layout.stacked(rows), ids if self._has_ids else None
+        decoded.included, decoded.texts = included if self._include else None, texts if self._text_path else None
         return decoded
 
     def _one(self, record: SourceRecord, value: bytes, layout: AnyLayout) -> Decoded:

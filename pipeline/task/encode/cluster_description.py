@@ -36,8 +36,8 @@ def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> Cluste
     }
     if len(kept) < len(names):
         described["omitted"] = len(names) - len(kept)
-    if model.keywords is not None:
-        described["keywords"] = [] if cluster.path else model.keywords.of(cluster.id)
+    if model.keywords is not None and not cluster.path:
+        described["keywords"] = model.keywords.of(cluster.id)
     if salient := _salient(model.preparation, cluster):
         described["salient"] = salient
     return described

@@ -126,14 +126,15 @@ class EventEncoder:
         cause: EventCause,
     ) -> None:
         """Write that a cluster has other `keywords`, those before and those from this record on."""
-        before, after = describe(model, texts, cluster), describe(model, texts, cluster)
-        before["keywords"], after["keywords"] = keywords
-        payload = _of_all(model, "described", model.seq, [before], [after])
+        if cause.outputs is None:
+            return
+        after = describe(model, texts, cluster)
+        old, after["keywords"] = keywords
+        payload = _of_all(model, "described", model.seq, [{**after, "keywords": old}], [after])
         payload["cluster"] = after["id"]
-        if cause.outputs is not None:
-            name = f"described/{after['id']}"
-            cause.put("cluster_events", [self._event_message(payload, cause, name, cause.key)])
-            self._clusters(model, payload, cause, name)
+        name = f"described/{after['id']}"
+        cause.put("cluster_events", [self._event_message(payload, cause, name, cause.key)])
+        self._clusters(model, payload, cause, name)
 
     def version_started(
         self,

@@ -1,9 +1,9 @@
 """What the texts of a stream's clusters speak of: words that stand in those of one much more often than in the others'.
 
-Keywords are what has the highest weighted log-odds with an informative Dirichlet prior (Monroe, Colaresi, Quinn 2008),
-of texts that have a word against those that have it not. Common words are as frequent elsewhere, so no list of them is
-needed. Counts are known within bounds (`text.words`): those of a cluster count as the lower one, those of the rest
-as the middle.
+Keywords have weighted log-odds with an informative Dirichlet prior (Monroe, Colaresi, Quinn 2008) that are far above 0,
+of texts that have a word against those that have it not, and of these the highest F measure. Common words are as
+frequent elsewhere, so no list of them is needed. Counts are known within bounds (`text.words`): those of a cluster
+count as the lower one, those of the rest as the middle.
 """
 
 from bisect import bisect_left
@@ -44,6 +44,9 @@ APART: Final = 1.0
 COVERED: Final = 0.05
 """Least share of a cluster's texts that has a keyword."""
 
+TENABLE: Final = 0.8
+"""Part of what the last of the best has, from which on a keyword stays."""
+
 ALIKE: Final = 0.6
 """Share of a word's texts from which on a pair with it says the same."""
 
@@ -52,7 +55,7 @@ class _DistinctiveWord(NamedTuple):
     """A word, or a pair of words, that may be a keyword."""
 
     apart: float
-    """Log-odds in units of their standard error."""
+    """How well it tells the cluster's texts from the others, at most 1."""
     name: str
     texts: int
     """Texts that have it."""
@@ -65,12 +68,13 @@ class Keywords:
     than `room`.
     """
 
-    __slots__ = ("_counts", "_due", "_named", "_rows", "_seen")
+    __slots__ = ("_counts", "_due", "_free", "_named", "_rows", "_seen")
 
     def __init__(self) -> None:
-        # The group of each cluster. Groups that are not in use are empty.
+        # The group of each cluster, and those of clusters that ended, which are empty.
         self._rows: dict[int, int] = {}
-        self._counts = words.new_counts(2)
+        self._free: list[int] = []
+        self._counts = words.new_counts(0)
         self._named: dict[int, list[str]] = {}
         self._seen, self._due = 0, FIRST_LOOK
 
@@ -113,9 +117,9 @@ class Keywords:
         """Return the group of a cluster, which may be new."""
         row = self._rows.get(cluster)
         if row is None:
-            row = next(at for at in range(len(self._rows) + 1) if at not in set(self._rows.values()))
+            row = self._free.pop() if self._free else len(self._rows)
             if row == len(self._counts.total):
-                self._counts = words.new_counts(2 * row, self._counts)
+                self._counts = words.new_counts(row + row // 4 + 1, self._counts)
             self._rows[cluster] = row
         return row
 
@@ -128,6 +132,7 @@ class Keywords:
         if event.kind in ("absorbed", "vanished"):
             self._named.pop(event.cluster, None)
             if (row := self._rows.pop(event.cluster, None)) is not None:
+                self._free.append(row)
                 for each in self._counts:
                     each[row] = 0
 
@@ -152,6 +157,7 @@ class Keywords:
         order = sorted(self._rows)
         rows = [self._rows[cluster] for cluster in order]
         keys, counts, errors, texts, total = words.some_of(self._counts, rows)
+        counts, errors = counts.astype(np.int64), errors.astype(np.int64)
         # What a full set has no place for came as often as the least of it, at most.
         absent = counts.reshape(-1, SETS, WAYS).min(2) // 2
         middle = counts - errors // 2
@@ -162,13 +168,18 @@ class Keywords:
         rest = total.sum() - docs
         odds = np.zeros((2, *keys.shape))
         words.log_odds(counts - errors, docs, np.minimum(others, rest), rest, odds)
+        # Van Rijsbergen's measure with precision twice as important: who has the word is of the cluster, as far as both
+        # are equally many, and the cluster has the word.
+        inside, outside = (counts - errors) / np.maximum(docs, 1), np.minimum(others, rest) / np.maximum(rest, 1)
+        precise = inside / np.maximum(inside + outside, 1e-9)
+        apart = 1.25 * precise * inside / np.maximum(0.25 * precise + inside, 1e-9)
         wanted = (keys != 0) & (odds[0] >= SURE) & (odds[1] >= APART) & (counts - errors >= COVERED * docs)
         found = {}
         for at, cluster in enumerate(order):
             if cluster != REST:
                 places = np.flatnonzero(wanted[at])
                 named = [bytes(each[1 : 1 + each[0]]).decode() for each in texts[at, places]]
-                columns = odds[0, at, places].tolist(), named, counts[at, places].tolist()
+                columns = apart[at, places].tolist(), named, counts[at, places].tolist()
                 candidates = starmap(_DistinctiveWord, zip(*columns, strict=True))
                 found[cluster] = sorted(candidates, key=lambda each: (-each.apart, each.name))
         return found
@@ -205,16 +216,35 @@ class Keywords:
         return made
 
     def _read(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._seen, self._due = int(header["seen"]), int(header["due"])
-        self._named = {int(cluster): list(map(str, names)) for cluster, names in header["named"]}
-        clusters = [int(cluster) for cluster in header["clusters"]]
+        seen, due, clusters, documents = (header[name] for name in ("seen", "due", "clusters", "texts"))
+        self._named = dict(header["named"])
+        stored, lengths, text = (arrays[name] for name in ("counts", "lengths", "words"))
+        named = [name for names in self._named.values() for name in names]
+        # Before anything is made of them: the kernels trust lengths, and tables take more room than the state.
+        if (
+            not {type(each) for each in (seen, due, *clusters, *documents, *self._named)} <= {int}
+            or seen < 0
+            or not (0 < due - seen <= LOOK or seen == due > 0)
+            or clusters != sorted({*clusters})
+            or min(clusters, default=REST) < REST
+            or len(documents) != len(clusters)
+            or not all(0 <= each <= words.MEMORY for each in documents)
+            or not self._named.keys() <= {*clusters}
+            or any(type(names) is not list or len(names) > KEYWORDS for names in self._named.values())
+            or any(type(name) is not str or not 0 < len(name.encode()) <= words.ENTRY_BYTES for name in named)
+            or not stored.dtype == lengths.dtype == text.dtype == np.uint8
+            or (stored.shape, lengths.ndim, text.ndim) != ((2, len(clusters), 2 * ENTRIES), 1, 1)
+            or len(lengths) != np.count_nonzero(stored[0].view("<u2"))
+            or ((lengths == 0) | (lengths > words.ENTRY_BYTES)).any()
+            or lengths.sum() != len(text)
+        ):
+            raise ValueError("members that do not belong together")
+        self._seen, self._due = seen, due
         self._rows = {cluster: row for row, cluster in enumerate(clusters)}
-        self._counts = words.new_counts(max(2, len(clusters)))
-        keys, counts, errors, texts, total = (each[: len(clusters)] for each in self._counts)
-        total[:] = header["texts"]
-        stored = np.ascontiguousarray(arrays["counts"]).view("<u2")
-        counts[:], errors[:] = stored.astype(np.int64)
-        lengths, text = arrays["lengths"], arrays["words"]
+        self._counts = words.new_counts(len(clusters))
+        keys, counts, errors, texts, total = self._counts
+        total[:] = documents
+        counts[:], errors[:] = stored.view("<u2")
         used, ends = counts > 0, np.cumsum(lengths, dtype=np.int64)
         content = np.zeros((len(lengths), 1 + words.ENTRY_BYTES), np.uint8)
         content[:, 0] = lengths
@@ -224,10 +254,8 @@ class Keywords:
         text.tobytes().decode()
         places = np.nonzero(used)[1]
         if (
-            len(self._rows) < len(clusters)
-            or not 0 <= self._due - self._seen <= LOOK
-            or not (np.abs(2 * total - words.MEMORY) <= words.MEMORY).all()
-            or (errors > counts).any()
+            (errors > counts).any()
+            or (counts > total[:, np.newaxis]).any()
             or (content[:, 1] & 0xC0 == 0x80).any()
             or ((keys[used] >> 1 & SETS - 1) != places // WAYS).any()
             or any(len(set(row[row != 0].tolist())) < np.count_nonzero(row) for row in keys)
@@ -236,7 +264,7 @@ class Keywords:
 
 
 def _chosen(ranked: Sequence[_DistinctiveWord], old: Sequence[str]) -> list[str]:
-    """Return keywords: the `old` ones that are at least half as distinctive as the best, and then the best.
+    """Return keywords: the `old` ones that are nearly as distinctive as the best, and then the best.
 
     A pair displaces those of its words that seldom stand without it; one that displaces none is no keyword.
     """
@@ -248,7 +276,8 @@ def _chosen(ranked: Sequence[_DistinctiveWord], old: Sequence[str]) -> list[str]
             covered |= {word: each.name for word in (first, second) if each.texts >= ALIKE * counts[word]}
     pairs = set(covered.values())
     named = [each for each in ranked if (each.name in pairs if " " in each.name else each.name not in covered)]
-    tenable = {each.name for each in named if 2 * each.apart >= ranked[0].apart}
+    least = TENABLE * named[:KEYWORDS][-1].apart if named else 0.0
+    tenable = {each.name for each in named if each.apart >= least}
     chosen = [name for name in old if name in tenable]
     for each in named:
         if len(chosen) < KEYWORDS and not any(_alike(each.name, other) for other in chosen):

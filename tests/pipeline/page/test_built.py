@@ -3,6 +3,12 @@
 import json
 import re
 from pathlib import Path
+from typing import get_args
+
+import pytest
+from resonance.pipeline.cli.watch import Kinds
+from resonance.pipeline.demo.view import STYLES
+from resonance.schemas.cluster_event import ClusterEventKind
 
 from tests.pipeline.page.built import FOLDER, NOTE, digests
 
@@ -11,6 +17,13 @@ FILES = [path for path in NOTE.parent.iterdir() if path != NOTE]
 
 def test_the_built_files_are_of_these_sources():
     assert json.loads(NOTE.read_text()) == digests(), "run `make page`"
+
+
+@pytest.mark.parametrize("kind", get_args(ClusterEventKind))
+def test_each_kind_of_event_has_a_sign_and_is_in_the_help(kind):
+    assert f"{kind}: " in Path(FOLDER, "web", "src", "timeline.ts").read_text()
+    assert kind in STYLES
+    assert kind in get_args(Kinds)[1].help
 
 
 def test_the_page_is_small():

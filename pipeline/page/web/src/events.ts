@@ -6,7 +6,7 @@ import { LastLook, line } from "./timeline";
 import { asked, keep, type Page } from "./page";
 
 const KINDS: [string, string][] = [["", "all kinds"], ["events", "clusters"], ["emerged", "  emerged"], ["split", "  split"], ["absorbed", "  absorbed"],
-  ["vanished", "  vanished"], ["stream_ended", "  stream ended"], ["drift", "drift"], ["alerts", "alerts"]];
+  ["vanished", "  vanished"], ["described", "  described"], ["stream_ended", "  stream ended"], ["drift", "drift"], ["alerts", "alerts"]];
 const SEVERITIES: [string, string][] = [["", "any severity"], ["warning,critical", "warning or critical"], ["critical", "critical"]];
 const SHOWN = 1000;
 

@@ -4,7 +4,7 @@ import type { Entry, Happened } from "./api";
 import { ago, clusterPage, h, incidentPage, link, streamPage } from "./dom";
 
 const SIGNS: Record<string, string> = {
-  emerged: "●", split: "◐", absorbed: "◑", vanished: "○", version_started: "◆", stream_ended: "◇", drift: "▲",
+  emerged: "●", split: "◐", absorbed: "◑", vanished: "○", described: "≡", version_started: "◆", stream_ended: "◇", drift: "▲",
   settled: "△", recovered: "△", rescaled: "↔", regrouped: "↔",
 };
 

@@ -2,8 +2,10 @@
 
 import orjson
 import pytest
+from resonance.engine.base import Event
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.task.model.examples import BLOCK_OFFSETS, EXAMPLES, ID_BYTES, _OfCluster, _Typical
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION, StreamModel
 
 from tests.pipeline.commands import run
@@ -133,6 +135,18 @@ def test_they_are_in_the_state_and_a_state_without_them_goes_on():
     del header["examples"]
     old = StreamModel.from_state("modal", model.name, pack(KIND, STATE_REVISION - 1, header, parts))
     assert old.examples.state() == []
+
+
+def test_an_event_that_names_no_other_cluster_drops_none(monkeypatch):
+    worker = task(settings(**GIVEN))
+    log = made(250)
+    worker.process(log[:-1])
+    before = examples_of(worker)
+    event = Event(0, "split", (), 99, 99, None, (), ())
+    monkeypatch.setattr(StreamModel, "process", lambda *_: LearnResult(events=[(0, event)]))
+    worker.process(log[-1:])
+    assert examples_of(worker) == before
+    assert before["p0/1/0"]
 
 
 def test_a_long_id_is_left_out_and_a_record_without_one_has_none():
