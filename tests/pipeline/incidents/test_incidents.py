@@ -141,6 +141,22 @@ def test_a_few_unlike_records_among_the_usual_ones_are_a_new_kind():
     assert found["kind"] == "new_kind"
 
 
+@pytest.mark.parametrize(("known", "kind", "text"), [
+    (0.0, "new_kind", "a new kind of records since"), (1.0, "back", "a rare, known kind of records since"),
+])  # fmt: skip
+@pytest.mark.parametrize("wave", [250, 310, 420])
+def test_a_burst_of_a_stream_without_others_is_named_by_its_alert_not_by_the_wave_of_the_day(known, kind, text, wave):
+    burst = named(alert("p0:d0", 300, records=6.0, unlike=6.0, known=known), cpu=(100.0, 35.0))
+    found = incidents(burst, drift("p0:d0", wave, scope="stream", cpu=(25, 44), heat=(5, 9)), streams=1)
+    (of_burst,) = (each for each in found if each["alerts"])
+    assert (of_burst["kind"], of_burst["features"][0]["feature"], of_burst["features"][0]["value"]) == (
+        kind,
+        "cpu",
+        100,
+    )
+    assert text in of_burst["text"]
+
+
 def test_a_feature_that_only_varies_more_is_named():
     made = drift("p1:d1", 310, heat=(6.2, 6.3))
     made[1]["units"][0]["features"][0] |= {"change": "widened", "ratio": 3.0}

@@ -288,7 +288,7 @@ def flipped(array):
         {"seen": 0, "due": 0},
         *({"named": [named]} for named in ([0], [77, ["a"]], [0, [*"abcd"]], [0, ["x" * 66]], [0, [7]], [0, "abc"])),
     ],
-    ids=lambda changes: "-".join(changes),
+    ids="-".join,
 )
 def test_a_damaged_or_forged_state_is_refused(changes):
     made = Keywords()
