@@ -237,7 +237,7 @@ class Mixed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KindsLine:
-    """How well a contestant tells kinds of records apart, in the second half of the stream."""
+    """How well a contestant separates kinds of records, in the second half of the stream."""
 
     stream: str
     contestant: str
@@ -291,8 +291,8 @@ MIXED: Mapping[str, Callable[[np.random.Generator], Mixed]] = {
 }  # fmt: skip
 
 
-def told_apart(name: str, stream: Mixed) -> Iterator[KindsLine]:
-    """Yield how well each contestant tells the kinds apart; the other two know all records at once."""
+def separated(name: str, stream: Mixed) -> Iterator[KindsLine]:
+    """Yield how well each contestant separates the kinds; the other two know all records at once."""
     numbers = [each for each in stream.rows[0] if each not in stream.categories]
     task = new_task({"input.features": list(stream.rows[0]), "prepare.categories": stream.categories})
     values = list(map(orjson.dumps, stream.rows))
@@ -344,7 +344,7 @@ def main() -> None:
     show_lines("What is odd", lines, given.json)
     if not given.folder:
         mixed = ((name, make(np.random.default_rng([given.seed, 9]))) for name, make in MIXED.items())
-        show_lines("Kinds", [line for name, stream in mixed for line in told_apart(name, stream)], given.json)
+        show_lines("Kinds", [line for name, stream in mixed for line in separated(name, stream)], given.json)
 
 
 if __name__ == "__main__":

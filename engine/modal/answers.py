@@ -8,6 +8,7 @@ is back: the score compares with the range of most records, which rare ones do n
 import numpy as np
 from resonance.engine.labels import majority_label
 from resonance.engine.modal.nearest import nearest, squared_distances
+from resonance.engine.modal.slabs import group_masses
 from resonance.kernels.arithmetic import inline, jit, log
 from resonance.kernels.ordering import stable_order
 
@@ -65,19 +66,19 @@ def _deviations(tail):
 def measure_usual(model):
     """Write the middle of most records of every cluster by feature, and one over how far one may be from it."""
     clusters, tail = model.clusters, min(_TAIL, _TAILS / len(model.at))
-    widths = 0.5 * _DEVIATIONS / _deviations(tail)
+    # As above, few landmarks show no range.
+    widths, known = 0.5 * _DEVIATIONS / _deviations(tail), model.nodes[:clusters].sum() >= _FEWEST
     records, of = model.records[:clusters], np.empty(clusters, dtype=np.int64)
     # The last one is of all, which clusters of few landmarks and rare ones have.
     mass, counted, low, high = np.zeros((4, clusters + 1))
+    mass[:clusters] = group_masses(model, model.place, clusters)
+    mass[clusters] = mass.sum()
+    few = _RARE * records.sum()
     for c in range(clusters):
         rarer = 0
         for other in records:
             rarer += other * (other <= records[c])
-        of[c] = c if model.nodes[c] >= _FEWEST and rarer >= _RARE * records.sum() else clusters
-    for i in range(model.landmarks):
-        if model.place[i] >= 0:
-            mass[model.place[i]] += model.mass[i]
-            mass[clusters] += model.mass[i]
+        of[c] = c if model.nodes[c] >= _FEWEST and rarer >= few else clusters
     for f in range(len(model.at)):
         counted[:], low[:], high[:] = 0.0, 0.0, 0.0
         for i in stable_order(model.at[f, : model.landmarks]):
@@ -92,8 +93,6 @@ def measure_usual(model):
         for c in range(clusters):
             lowest, highest = low[of[c]], high[of[c]]
             model.usual[c, f] = 0.5 * (lowest + highest)
-            # As above, few landmarks show no range.
-            known = model.nodes[:clusters].sum() >= _FEWEST
             model.unusual[c, f] = 1.0 / max(_LEAST, widths * (highest - lowest)) if known else 0.0
 
 

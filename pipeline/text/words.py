@@ -105,9 +105,15 @@ def _kind(text, p):
 
 
 @jit
+def _step(h, byte):
+    """Return a hash with one byte more (FNV-1a)."""
+    return (h ^ np.uint64(byte)) * np.uint64(0x100000001B3)
+
+
+@jit
 def _hashed(h, text, start, stop):
     for p in range(start, stop):
-        h = (h ^ np.uint64(text[p])) * np.uint64(0x100000001B3)
+        h = _step(h, text[p])
     return h
 
 
@@ -237,8 +243,7 @@ def count_words(text, groups, tables, seen):
             if begins[word] - gap != 1 or (source[gap] != 32 and source[gap] != 45):
                 continue
             if _is_frequent(group, keys[word - 1]) and _is_frequent(group, keys[word]):
-                joined = (hashes[word - 1] ^ np.uint64(32)) * np.uint64(0x100000001B3)
-                key = _key(_hashed(joined, source, begins[word], ends[word]))
+                key = _key(_hashed(_step(hashes[word - 1], 32), source, begins[word], ends[word]))
                 if _is_new(known, marks, t, key):
                     _add(group, key, source, begins[word - 1], ends[word], gap, 1, 0)
         if group.total[0] > MEMORY:

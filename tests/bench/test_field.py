@@ -29,6 +29,6 @@ def test_files_with_labels_are_judged_alike(tmp_path, contestant):
 
 
 @pytest.mark.parametrize("name", field.MIXED)
-def test_kinds_with_categories_are_told_apart(name):
-    line, *_ = field.told_apart(name, field.MIXED[name](np.random.default_rng(1)))
+def test_kinds_with_categories_are_separated(name):
+    line, *_ = field.separated(name, field.MIXED[name](np.random.default_rng(1)))
     assert (line.contestant, line.ari > 0.95) == ("modal", True)

@@ -55,7 +55,7 @@ class _DistinctiveWord(NamedTuple):
     """A word, or a pair of words, that may be a keyword."""
 
     apart: float
-    """How well it tells the cluster's texts from the others, at most 1."""
+    """How well it separates the cluster's texts from the others, at most 1."""
     name: str
     texts: int
     """Texts that have it."""
