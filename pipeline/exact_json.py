@@ -77,8 +77,9 @@ def _is_kept(text: bytes, found: Any) -> bool:
 
 
 def is_rounded(text: bytes) -> bool:
-    """Return whether no float has the value of a number as it is written."""
-    return has_long(text) and isinstance(number(text.decode()), Digits)
+    """Return whether a number, which orjson has read as a float, has `Digits` for it."""
+    read = _integer if text.lstrip(b"-").isdigit() else number
+    return has_long(text) and isinstance(read(text.decode()), Digits)
 
 
 def dumps(value: Any, option: int = 0) -> bytes:

@@ -91,6 +91,21 @@ def test_kernels_find_what_the_library_finds(layout, paths, texts):
     assert decoded(given, texts, kernels=True) == decoded(given, texts, kernels=False)
 
 
+IDS = ("-12500000000000000000", "18446744073709551616", "18446744073709551615", "-9223372036854775808", "-0", "-0.0")
+IDS += ("-12500000000000000000.0", "1.25e19", "0.1000000000000000055", "1E5", "9" * 400, "1.50", "1e-7", "0e0")
+
+
+@pytest.mark.parametrize("others", [(), ("12500000000000000000",)])
+@pytest.mark.parametrize("id_", IDS)
+def test_an_id_of_any_digits_is_one_id_however_it_is_read(id_, others):
+    given = {**LAYOUTS["array"], "input.id_path": "id"}
+    texts = [b'{"v": [1, 2, 3], "id": %b}' % each.encode() for each in (id_, *others)]
+    found = decoded(given, texts, kernels=True)
+    assert found == decoded(given, texts, kernels=False)
+    escaped = [each.replace(b'"id"', b'"\\u0069d"') for each in texts]
+    assert found[3] == decoded(given, escaped, kernels=False)[3]
+
+
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_kernels_find_what_the_library_finds_in_broken_values(layout):
     rng = random.Random(layout)
