@@ -30,16 +30,19 @@ _SILENT = 0.1
 def _restart_features(state: WatchState, k: int, rules: Rules, base: int) -> None:
     """Keep what a unit was like, and begin to learn what it is like now."""
     state.previous[k], state.previous_spread[k] = state.old[k], state.old_spread[k]
+    doublings = min(int(state.returns[k]), rules.returning)
     for known, limit, theta in (
         (state.inflation[k], state.threshold[k], rules.theta),
         (state.size_inflation[k], state.size_threshold[k], rules.theta_q),
     ):
-        known[:] = np.where(limit < np.inf, limit * theta / rules.threshold, 0.0)
+        # What goes to and fro depends on itself for longer than any of its baselines has shown.
+        is_known = (limit < np.inf) & (doublings == 0)
+        known[:] = np.where(is_known, limit * theta / rules.threshold, 0.0)
     state.old[k], state.old_spread[k] = means_of(state, k), spreads_of(state, k)
     for name in layout.CLEARED:
         getattr(state, name)[k] = 0.0
     state.seen[k] = state.watched[k] = 0
-    state.check[k], state.flag[k] = base, 1
+    state.check[k], state.flag[k] = base << doublings, 1
 
 
 def _restart_share(state: WatchState, k: int) -> None:

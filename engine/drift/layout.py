@@ -186,6 +186,7 @@ PARAMETERS = (
     Parameter("step", float, 0.5, "spreads of a unit by which a mean moves at least in a change", 0.1, 3.0),
     Parameter("hold", int, 500, "records that an episode lasts at least", 64, 1_000_000),
     Parameter("ordinary", int, 5, "returns after which all between a unit's places is ordinary", 1, 1_000_000),
+    Parameter("returning", int, 0, "returns of a unit each of which doubles the records of its next baseline", 0, 8),
     Parameter("cells", int, 32, "cells, at most", 0, 64),
 )
 
@@ -203,6 +204,7 @@ class Rules(NamedTuple):
     """The same of absolute values."""
     hold: int
     ordinary: int
+    returning: int
     threshold: float
     """Evidence beyond which there is a change, of records that are independent."""
 
@@ -220,6 +222,7 @@ def rules_from(given: Mapping[str, Any], dimension: int) -> Rules:
         theta_q=0.6 * theta,
         hold=int(given["hold"]),
         ordinary=int(given["ordinary"]),
+        returning=int(given["returning"]),
         threshold=float(log(float(given["rarity"]) * (8.0 * channels + 4.0))),
     )
 

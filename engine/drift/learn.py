@@ -71,7 +71,7 @@ def take_baseline(state, k, rules, records, base):
     """Take the mean of the records since the restart as the baseline; `base` is how many a first one has."""
     variance, variance_q = _measure(state, k, rules, records)
     first = state.watched[k] == 0
-    far = 0.0
+    far, blind = 0.0, False
     for i in range(state.mean.shape[1]):
         up = down = 0.0
         rho, beta = state.inverse_spread[k, i], state.size_inverse_spread[k, i]
@@ -87,6 +87,10 @@ def take_baseline(state, k, rules, records, base):
                 up = down = far / rules.root
         blocks, known = (state.block_squares[k, i], state.block_products[k, i]), state.inflation[k, i]
         t = _inflation(blocks, state.mean[k, i], variance[i], known, records, 8 * base)
+        # Where it is unknown for a mean, it is for absolute values, and for sums that hold the feature.
+        blind |= rules.returning > 0 and t == np.inf
+        t = np.inf if blind and i >= rules.d else t
+        hidden = rules.returning > 0 and t == np.inf
         if first or state.threshold[k, i] == np.inf or t == np.inf:
             state.cusum[k, i], state.onset[k, i] = 0.0, state.seen[k]
             state.late[k, i] = state.mean[k, i]
@@ -94,7 +98,7 @@ def take_baseline(state, k, rules, records, base):
         state.allowed_up[k, i], state.allowed_down[k, i] = allowance + up * rho, allowance + down * rho
         state.threshold[k, i] = rules.threshold / rules.theta * t
         blocks, known = (state.size_squares[k, i], state.size_products[k, i]), state.size_inflation[k, i]
-        t = _inflation(blocks, state.size[k, i], variance_q[i], known, records, 8 * base)
+        t = _inflation(blocks, state.size[k, i], variance_q[i], known, records, 8 * base) if not hidden else np.inf
         if first or state.size_threshold[k, i] == np.inf or t == np.inf:
             state.size_cusum[k, i], state.size_onset[k, i] = 0.0, state.seen[k]
         allowance = 0.5 * rules.step + _ERRORS * np.sqrt(min(t, float(records)) / records)

@@ -24,7 +24,7 @@ from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import require, stored_fields
 
-REVISION: Final = 1
+REVISION: Final = 2
 """Raised with every change that alters what a watch reports, or the members of its state."""
 
 KIND: Final = "drift"

@@ -17,7 +17,7 @@ from resonance.engine.prepare.transform import problem, transform_and_project
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import MAX_RECORDS, require
 
-REVISION: Final = 6
+REVISION: Final = 7
 """Raised with every change that alters prepared bits, or the members of a state."""
 
 FIRST_RECORDS: Final = 25

@@ -1,7 +1,8 @@
 """Ranges that are frozen anew where most records have left them, and how prepared values change with that.
 
 A scale that most records of a feature have left says nothing of it any more: the feature decides everything, or
-nothing. It is then frozen anew from the last records, and given back when the feature comes back.
+nothing. It is then frozen anew from the last records, and given back when the feature comes back. A feature that goes
+to and fro, as one with a daily wave, has one range for all its places from the third change on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,10 @@ LOOK_BEFORE: Final = 1_000
 """The same in states of a preparation before revision 6."""
 RECENT: Final = 200
 """Records before a look that a new range is taken from, as many as a warm-up has."""
+RESTLESS: Final = 200
+"""Looks for which a change of a range counts: one that comes while two count widens the range over its new place."""
+_WIDEST = 50.0
+"""How many times as wide as either place such a range may be: beyond, as with other units, they are kept apart."""
 _LOW, _HIGH = -1.0, 2.0
 """Prepared values beyond are far outside of [0, 1]: by more than its width."""
 
@@ -66,6 +71,12 @@ def _count(prepared, features, columns, low, width, home_low, home_width, seen, 
                 recent[at, k] = value
 
 
+def _over(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """Return the range that reaches over two."""
+    low = min(one[0], other[0])
+    return low, max(one[0] + one[1], other[0] + other[1]) - low
+
+
 class RangeWatch:
     """Counts how many records are far outside of the range of each of some features.
 
@@ -85,6 +96,7 @@ class RangeWatch:
     def __init__(self, features: IntArray, columns: IntArray, low: FloatArray, width: FloatArray) -> None:
         self._features, self._columns = features, columns
         self._home_low, self._home_width = low, width
+        self._restless = np.zeros(len(features), np.int64)
         self._begin()
 
     def _begin(self) -> None:
@@ -104,21 +116,29 @@ class RangeWatch:
         """Return the ranges of all features from now on: the present ones, or new ones wider than `narrowest`."""
         new_low, new_width = low.copy(), width.copy()
         for k, c in enumerate(self._features.tolist()):
-            moved = (low[c], width[c]) != (self._home_low[k], self._home_width[k])
-            if moved and 2 * self._back[k] > LOOK:
-                new_low[c], new_width[c] = self._home_low[k], self._home_width[k]
+            self._restless[k] = max(self._restless[k] - 1, 0)
+            present, home = (low[c], width[c]), (self._home_low[k], self._home_width[k])
+            if present != home and 2 * self._back[k] > LOOK:
+                found = home
             elif 2 * self._far[k] > LOOK and not is_steady(self._recent[:, k]):
                 begins, wide = range_of(self._recent[:, k])
                 found = float(low[c] + begins * width[c]), float(wide * width[c])
-                if abs(found[0]) <= MAGNITUDE and narrowest[c] < found[1] <= MAGNITUDE:
-                    new_low[c], new_width[c] = found
+            else:
+                continue
+            both, narrower = _over(present, found), min(present[1], found[1])
+            if self._restless[k] >= RESTLESS and both[1] <= _WIDEST * narrower:
+                found = home = both
+            if abs(found[0]) <= MAGNITUDE and narrowest[c] < found[1] <= MAGNITUDE:
+                new_low[c], new_width[c] = found
+                self._home_low[k], self._home_width[k] = home
+                self._restless[k] = min(self._restless[k], RESTLESS) + RESTLESS
         self._begin()
         return new_low, new_width
 
     def state(self) -> tuple[dict[str, int], dict[str, NDArray[Any]]]:
         """Return what `from_state` reads: members of a header, and arrays."""
         recent = self._recent[: max(self.seen - (LOOK - RECENT), 0)]
-        arrays = {"far": self._far, "back": self._back, "recent": recent}
+        arrays = {"far": self._far, "back": self._back, "recent": recent, "restless": self._restless}
         return {"seen": self.seen}, {**arrays, "home_low": self._home_low, "home_width": self._home_width}
 
     @classmethod
@@ -130,6 +150,10 @@ class RangeWatch:
             require(counts.shape == features.shape and counts.dtype == np.int64, "counts of records outside")
             require(((counts >= 0) & (counts <= seen)).all(), "counts of records outside")
         require(low.shape == width.shape == features.shape, "ranges of the warm-up")
+        # Before revision 7 no change counted for long.
+        restless = arrays.get("restless", np.zeros(features.shape, np.int64))
+        require(restless.shape == features.shape and restless.dtype == np.int64, "changes that count")
+        require(((restless >= 0) & (restless <= 2 * RESTLESS)).all(), "changes that count")
         usable = (np.abs(low) <= MAGNITUDE) & (width > 0.0) & (width <= MAGNITUDE)
         require(usable.all(), "ranges of the warm-up")
         kept, kept_before = (max(seen - (look - RECENT), 0) for look in (LOOK, LOOK_BEFORE))
@@ -138,7 +162,7 @@ class RangeWatch:
             seen, kept, far, back, recent = 0, 0, np.zeros_like(far), np.zeros_like(back), recent[:0]
         require(recent.shape == (kept, len(features)) and (np.abs(recent) <= MAGNITUDE).all(), "last records")
         watch = cls(features, columns, low, width)
-        watch.seen, watch._far, watch._back = seen, far, back
+        watch.seen, watch._far, watch._back, watch._restless = seen, far, back, restless
         watch._recent[:kept] = recent
         return watch
 

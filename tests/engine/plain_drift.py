@@ -50,6 +50,7 @@ class PlainDrift:
     step: float = 0.5
     hold: int = 500
     ordinary: int = 5
+    returning: int = 0
     cells: int = 32
     t: int = 0
     opened: bool = False
@@ -193,7 +194,7 @@ class PlainDrift:
                 inside = inside and not (at < c.HLO - e or at > c.HHI + e)
                 c.HLO, c.HHI = min(c.HLO, at), max(c.HHI, at)
         number.RETURNS += first and inside
-        far = 0.0
+        far, blind = 0.0, False
         late = n >= 8 * unit.base
         for i, (c, (var, va)) in enumerate(zip(unit.channels, variances, strict=True)):
             up = down = 0.0
@@ -204,11 +205,17 @@ class PlainDrift:
             elif self.ordinary <= number.RETURNS:
                 up = down = far / sqrt(self.d)
             t = self.inflation(n, c.BYY, c.BYP, c.MU, var, c.TAUS, late)
+            blind = blind or (self.returning > 0 and t == inf)
+            if blind and i >= self.d:
+                t = inf
+            hidden = self.returning > 0 and t == inf
             if first or inf in (c.HS, t):
                 c.S, c.OS, c.E = 0.0, float(number.NN), c.MU
             w = self.step + 3 * sqrt(min(t, n) / n)
             c.KU, c.KD, c.HS = w + up * c.RHO, w + down * c.RHO, self.limit / self.theta * t
             t = self.inflation(n, c.BAA, c.BAP, c.AL, va, c.TAUQ, late)
+            if hidden:
+                t = inf
             if first or inf in (c.HQ, t):
                 c.Q, c.OQ = 0.0, float(number.NN)
             c.KQ = 0.5 * self.step + 3 * sqrt(min(t, n) / n) + max(up, down) * c.BE
@@ -321,16 +328,18 @@ class PlainDrift:
                 self.rates += 1
 
     def restart(self, unit: Unit) -> None:
+        doublings = min(unit.number.RETURNS, self.returning)
         for place, c in enumerate(unit.channels):
             new = SimpleNamespace(**dict.fromkeys(FIELDS, 0.0))
             new.PREV, new.PREVS = c.OLD, c.OLDS
             new.OLD, new.OLDS = c.C + c.MU / c.G, 1.0 / (c.RHO * c.G)
-            new.TAUS = 0.0 if inf == c.HS else c.HS * self.theta / self.limit
-            new.TAUQ = 0.0 if inf == c.HQ else c.HQ * self.theta_q / self.limit
+            new.TAUS = 0.0 if doublings or inf == c.HS else c.HS * self.theta / self.limit
+            new.TAUQ = 0.0 if doublings or inf == c.HQ else c.HQ * self.theta_q / self.limit
             new.HLO, new.HHI = c.HLO, c.HHI
             unit.channels[place] = new
         number = unit.number
-        number.NN, number.WATCHED, number.CHECK, number.FLAG = 0, 0, unit.base, 1
+        number.NN, number.WATCHED, number.FLAG = 0, 0, 1
+        number.CHECK = unit.base * 2**doublings
 
     def event(self, kind: int, units: int, offset: int) -> None:
         self.rows.append([1, self.t - 1, kind, self.seq, units, offset, len(self.centres)])

@@ -390,3 +390,15 @@ def test_offsets_are_exact_as_far_as_a_state_counts():
         found.append([[unit.since.offset for unit in change.units if unit.since is not None] for change in changes])
     assert found[0] != []
     assert found[1] == [[offset + far for offset in offsets] for offsets in found[0]]
+
+
+@pytest.mark.parametrize(("height", "most"), [(0.5, 4), (1.0, 4), (3.0, 3), (10.0, 0)])
+def test_a_wave_of_a_day_is_soon_ordinary(height, most):
+    episodes = []
+    for seed in range(3):
+        rng, t = np.random.default_rng(seed), np.arange(20 * 1_440)[:, None]
+        X = height * np.sin(2 * np.pi * (t / 1_440 + rng.random(3))) + rng.normal(size=(len(t), 3))
+        changes, _ = learn(DriftWatch(3, returning=3), X / X.std(axis=0), np.zeros(len(t), np.int64), found=list)
+        episodes.append(sum(change.kind == "drift" for change in changes))
+        assert all(change.record < 7 * 1_440 for change in changes)
+    assert max(episodes) <= most

@@ -97,6 +97,27 @@ def test_what_was_prepared_before_is_where_the_change_puts_it():
     np.testing.assert_allclose(again, (centre, spread), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize(("day", "noise"), [(1_440, 0.1), (1_440, 0.01), (8_640, 0.1), (20_000, 0.1)])
+def test_a_daily_wave_soon_has_one_range(day, noise):
+    rng, t = np.random.default_rng(0), np.arange(100_000)[:, None]
+    X = np.sin(2 * np.pi * (t / day + rng.random(3))) + noise * rng.normal(size=(len(t), 3))
+    preparation = learned(X[:200])
+    _, changes = prepared(preparation, X, 10_000)
+    for feature in range(3):
+        assert sum(factor[feature] != 1.0 for _, factor, _ in changes) <= 5
+    assert changes[-1][0] <= 4 * day
+
+
+@pytest.mark.parametrize("factor", [100.0, 1_000.0])
+def test_units_that_take_turns_keep_ranges_of_their_own(factor):
+    X = np.random.default_rng(0).random((20_000, 3))
+    X[:, 1] *= np.where(np.arange(len(X)) // 2_000 % 2, factor, 1.0)
+    preparation = learned(X[:200])
+    for at in range(0, len(X), 2_000):
+        values, _ = prepared(preparation, X[at : at + 2_000], 1_000)
+        assert 0.9 < values[1_000:, 1].max() < 1.2
+
+
 @pytest.mark.parametrize("share", [0.1, 0.45])
 def test_a_range_that_fewer_records_have_left_stays(share):
     X = stream(3_000)
@@ -134,7 +155,7 @@ def test_only_the_scale_of_a_warm_up_is_frozen_anew(given):
         Preparation(NAMES, rescale=True, **given)
 
 
-@pytest.mark.parametrize("name", ["far", "back", "recent", "home_low", "home_width", "seen"])
+@pytest.mark.parametrize("name", ["far", "back", "recent", "home_low", "home_width", "restless", "seen"])
 def test_a_crafted_state_is_refused(name):
     preparation = learned(stream()[:200])
     preparation.apply(stream()[:450])
