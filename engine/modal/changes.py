@@ -7,6 +7,7 @@ is a cluster ended because another one passes by.
 import numpy as np
 from resonance.engine.lineage import find_heirs
 from resonance.engine.modal.basins import valley_between
+from resonance.engine.modal.counts import is_walk
 from resonance.engine.modal.slabs import group_masses
 from resonance.kernels.arithmetic import jit
 
@@ -62,7 +63,7 @@ def hold_splits(model, rules, group, groups, basin_of, basins):
     for g in range(groups):
         if origin[g] >= 0 and core[origin[g]] != g:
             _, depth = valley_between(basins, basin_of[core[origin[g]]], basin_of[g])
-            waits[g] = longer if depth > 0.0 else needed
+            waits[g] = longer if depth > 0.0 or is_walk(model) else needed
     mass, lasting = group_masses(model, group, groups), np.zeros(groups)
     last = np.zeros(groups, dtype=np.int64)
     for i in range(count):

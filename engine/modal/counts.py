@@ -8,7 +8,7 @@ Theory", 1962).
 
 import numpy as np
 from resonance.engine.modal.layout import LONGEST
-from resonance.kernels.arithmetic import inline, jit
+from resonance.kernels.arithmetic import exp_minus, inline, jit, log
 
 STALE = 20.0
 """Records that a landmark should have had since its last one, from which it goes before others of its cluster."""
@@ -17,6 +17,11 @@ _STALE_SHARE = 0.1
 _MOVING = 4.0
 """The most that counts are off where clusters begin to move, the less the more they move: what a cluster left behind
 for good is no pause."""
+
+_IN_BALL = 8.0
+"""Landmarks in a ball, by which clusters are told to have few or many."""
+_FEW_STAYS, _MOST_STAYS = 0.1, 0.99
+"""Shares of the records that stay in their ball up to which a stream does not walk, and the most that counts."""
 
 
 @inline
@@ -79,6 +84,26 @@ def keep_variation(model, i, clock, value):
     model.squares[i] = max(0.0, kept - float(clock - model.met[i]) ** 2)
 
 
+@inline
+def is_walk(model):
+    """Whether most records lie where the one before them lay, as those of a stream that moves by small steps do."""
+    return 2 * model.stays > model.steps
+
+
+@jit
+def _stay(model):
+    """Return how many records a stream that walks stays in a place that it crosses, at least 1.
+
+    It stays in a ball for as many as steps are in one without leaving it, and crosses as many balls as lie on a line
+    through a cluster.
+    """
+    balls = max(1.0, model.landmarks / (_IN_BALL * max(1, model.clusters)))
+    share = min(model.stays / max(1, model.steps), _MOST_STAYS)
+    # Where records are independent some stay, too.
+    excess = max(0.0, share - max(_FEW_STAYS, 2.0 / balls)) / (1.0 - share)
+    return 1.0 + excess / exp_minus(log(balls) / max(1.0, model.dimension[0]))
+
+
 @jit
 def overdispersion(model):
     """Return by how much the variance of counts exceeds that of independent ones, at least 1: the mean of all hits."""
@@ -91,7 +116,8 @@ def overdispersion(model):
             landmarks += 1
             stale += is_stale(model, i)
     over = total / hits - 1.0 if hits > 0.0 else 1.0
-    if moves(stale, landmarks):
+    over = max(over, _stay(model))
+    if moves(stale, landmarks) and not is_walk(model):
         few = _STALE_SHARE * landmarks / stale
         over = min(over, _MOVING * few * few)
     return max(1.0, over)

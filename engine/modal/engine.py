@@ -60,7 +60,7 @@ class Modal(SingleModelEngine):
     """
 
     name: ClassVar[str] = "modal"
-    revision: ClassVar[int] = 6
+    revision: ClassVar[int] = 7
     # The second read its first 200 records more seldom, the third counted no pauses, the fifth knew not what is usual.
     oldest: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS

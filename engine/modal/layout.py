@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.parameters import MAX, Parameter, filled
-from resonance.kernels.table import Table, floats, ints, new
+from resonance.kernels.table import Table, floats, ints, new, stored_fields
 
 PARAMETERS = (
     Parameter("landmarks", int, 1024, "records kept to represent the others", 64, 16_384),
@@ -73,6 +73,8 @@ class Model(Table):
     budget: int = ints(rows="head")  # landmarks that it may have
     enough: int = ints(high="learned", rows="head")  # records learned at the last reading that needed no more of them
     crowded: int = ints(high=1, rows="head")  # 1 where more were needed for long, and there may be no more
+    steps: int = ints(high="learned", rows="head")  # of late, to a record from one unlike it
+    stays: int = ints(high="steps", rows="head")  # of these, the ones within the ball of a landmark
     dimension: FloatArray = floats(1, low=0.0, high="d")  # intrinsic, at the last reading; 0 before the first
     dispersion: FloatArray = floats(1, low=0.0)  # the variance of counts beside theirs, at the last reading; 0 before
     previous: FloatArray = floats("d", most=MAGNITUDE)  # the last record
@@ -133,8 +135,10 @@ def new_model(rules: Rules, slots: int, classes: int) -> Model:
 def completed(arrays: Mapping[str, IntArray | FloatArray]) -> Mapping[str, IntArray | FloatArray]:
     """Return the arrays of a state of any revision: what was known is usual before the next reading.
 
-    Before revision 4 balls counted no pauses: as if hits were independent.
+    Before revision 4 balls counted no pauses: as if hits were independent. Before revision 7 no steps were counted.
     """
+    head = len(stored_fields(Model)["head"])
+    arrays = {**arrays, "head": np.pad(arrays["head"], (0, max(0, head - len(arrays["head"]))))}
     if not {"usual", "unusual"} & arrays.keys():
         arrays = {**arrays, "usual": arrays["middle"], "unusual": arrays["narrow"]}
     if "dispersion" in arrays:

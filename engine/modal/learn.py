@@ -272,6 +272,8 @@ _FIRST, _OFTEN, _LATER, _SELDOM = 25, 100, 250, 1000
 """Records from one reading to the next: in the first 200, where most differ, 1,000, 10,000, and then, of so many
 landmarks each."""
 _READ = 1024
+_STEPS = 4096
+"""Steps from record to record after which those so far count half."""
 
 
 # Inline, as a call for every record would count a reference to every array of the model.
@@ -302,6 +304,16 @@ def _repeats(model, x):
     return same
 
 
+@inline
+def _count_step(model, near, repeated):
+    """Count whether a record, the last learned, is nearest to the same landmark as the one before it."""
+    if not repeated:
+        model.steps += 1
+        model.stays += model.last[near] == model.learned - 1
+        if model.steps == _STEPS:
+            model.steps, model.stays = _STEPS // 2, model.stays // 2
+
+
 @jit
 def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, novel, node, outside):
     """Learn a batch from record `start` on, until a reading is due or there is no room for a landmark.
@@ -322,6 +334,7 @@ def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, 
         cluster[t, 0], score[t] = -1, np.nan
         if landmarks > 0:
             near, gap = find_nearest(model, cells, x, not repeated)
+            _count_step(model, near, repeated)
             within, place, score[t] = answer(model, rules, x, gap, near, squared)
             unlike = not within
             if gap <= model.radius2[near]:

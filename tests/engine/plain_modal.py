@@ -121,6 +121,8 @@ class PlainModal:
     over: float = 0.0  # by how much the variance of counts exceeds that of independent ones
     enough: int = 0  # records learned at the last reading that needed no more landmarks
     crowded: bool = False
+    steps: int = 0  # to a record from one unlike it
+    stays: int = 0  # of these, the ones within the ball of a landmark
     previous: np.ndarray | None = None
     outside: list = field(default_factory=list)  # what the last record is unusual in: column, value, usual range
 
@@ -152,6 +154,11 @@ class PlainModal:
                     mark.hits += 1.0
                     mark.squares += float(self.clock - mark.met) ** 2
                     mark.met = self.clock
+        if not repeated:
+            self.steps += 1
+            self.stays += near.last == self.n - 1
+            if self.steps == 4096:
+                self.steps, self.stays = 2048, self.stays // 2
         within, score = self._compared(x, gap, near, squared)
         cluster = near.cluster if within else None
         novel = not within or (cluster is None and bool(self.clusters))
@@ -432,14 +439,23 @@ class PlainModal:
     def _overdispersion(self):
         """Return by how much the variance of counts exceeds that of independent ones."""
         known = [mark for mark in self.landmarks if mark.span is not None and mark.cluster is not None]
-        if not known:
-            return 1.0
-        total = in_order(mark.counted * mark.variation(self.clock) for mark in known)
-        over, share = total / in_order(mark.counted for mark in known) - 1.0, 0.1 * len(known)
+        over = 1.0
+        if known:
+            total = in_order(mark.counted * mark.variation(self.clock) for mark in known)
+            over = total / in_order(mark.counted for mark in known) - 1.0
+        balls = max(1.0, len(self.landmarks) / (8.0 * max(1, len(self.clusters))))
+        stays = min(self.stays / max(1, self.steps), 0.99)
+        excess = max(0.0, stays - max(0.1, 2.0 / balls)) / (1.0 - stays)
+        over = max(over, 1.0 + excess / exp_minus(log(balls) / max(1.0, self.dimension)))
+        share = 0.1 * len(known)
         stale = sum(self._missed(mark) > 20.0 for mark in known)
-        if stale > share + 2.0 * np.sqrt(share):
+        if stale > share + 2.0 * np.sqrt(share) and not self._walks():
             over = min(over, 4.0 * (share / stale) * (share / stale))
         return max(1.0, over)
+
+    def _walks(self):
+        """Return whether most records lie where the one before them lay."""
+        return 2 * self.stays > self.steps
 
     def _read_if_due(self):
         since = self.n - self.read
@@ -553,7 +569,7 @@ class PlainModal:
             c = origin[g]
             if c is None or core[c][1] == g or any(heir[other] == g for other in self.clusters if other != c):
                 continue
-            waits = longer if (core[c][1], g) in hills.valley else needed
+            waits = longer if (core[c][1], g) in hills.valley or self._walks() else needed
             old = [i for i in own if marks[i].apart is not None and self.n - marks[i].apart >= waits]
             lasts = 2.0 * in_order(marks[i].mass for i in old) >= in_order(marks[i].mass for i in own)
             if not lasts or self.n - max(marks[i].last for i in own) > needed:

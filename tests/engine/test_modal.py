@@ -45,6 +45,14 @@ def waves(n):
     return at + gaussian(n, width=0.1)
 
 
+def walk(n, d, seed, keep=0.995):
+    """A Gaussian process of variance 1 that forgets slowly."""
+    steps, X = np.random.default_rng(seed).normal(size=(n, d)), np.zeros((n, d))
+    for t in range(1, n):
+        X[t] = keep * X[t - 1] + np.sqrt(1 - keep * keep) * steps[t]
+    return X
+
+
 def clouds(n, d, count, width, seed=0):
     """Gaussians around random places of the unit cube."""
     rng = np.random.default_rng(seed)
@@ -61,6 +69,7 @@ STREAMS = {
     "clouds in each other": (clouds(2400, 8, 5, 0.25), {**SMALL, "landmarks": 256, "memory": 1000}),
     "many clouds": (clouds(4000, 4, 40, 0.02, 3), {**SMALL, "memory": 400, "max_landmarks": 512}),
     "in waves": (waves(4000), {**SMALL, "landmarks": 128, "memory": 600}),
+    "a walk": (walk(3000, 2, 8) + 4.0 * (np.arange(3000) // 600 % 2)[:, None], {**SMALL, "memory": 800}),
     "one-dimensional": (shifting(2000, d=1, seed=4), {**SMALL, "neighbours": 14, "reach": 1.5}),
 }
 
@@ -284,3 +293,23 @@ def test_labels_are_those_of_the_nearest_landmark_that_has_one():
     model = Modal()
     model.learn(X, np.where(np.arange(3000) % 3 == 0, truth, -1))
     assert (model.predict(X).label == truth).mean() > 0.99
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_places_that_a_walk_has_yet_to_cross_are_no_clusters(seed):
+    t = np.arange(20_000)
+    angle = np.cumsum(np.random.default_rng(seed).normal(0, 0.02, len(t)))
+    X = np.exp(0.5 * walk(len(t), 3, seed, 0.9967)) * np.column_stack((np.cos(angle), np.sin(angle), np.ones(len(t))))
+    X[:, 2] = np.sin(2 * np.pi * t / 1440) + 0.2 * np.log(X[:, 2])
+    made = [event.kind for event in Modal().learn(0.2 * X).events]
+    assert "split" not in made
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_places_between_which_a_walk_jumps_are_clusters(seed):
+    places = np.arange(20_000) // 500 % 2
+    model = Modal()
+    model.learn(0.1 * (walk(20_000, 3, seed) + 12.0 * places[:, None]))
+    found = model.predict(0.1 * (walk(2_000, 3, seed + 9) + 12.0 * (np.arange(2_000) % 2)[:, None])).cluster[:, 0]
+    assert len(set(found[::2]) - {-1}) == len(set(found[1::2]) - {-1}) == 1
+    assert not set(found[::2]) & set(found[1::2]) - {-1}
