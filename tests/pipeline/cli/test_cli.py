@@ -1,5 +1,6 @@
 """The command line: what it takes, and what it says of what it cannot take."""
 
+import json
 import os
 import re
 import signal
@@ -172,6 +173,31 @@ def test_what_the_notes_on_a_file_advise_is_taken_where_wanted(tmp_path, printed
         said = printed(run, command, "own.csv", "--yes")
         assert "taken: --null '?' --time ts --key machine --time-form %s --numbers\ninput.features: load\n" in said.err
     assert "p0:m1: broke 2023-11-14 22:25:00, load 4" in said.out
+
+
+@pytest.mark.parametrize(
+    ("setting", "features"),
+    [
+        ('input.features=["load", "mode"]', ["load", "mode"]),
+        ('prepare.categories={"mode": ["off", "on"]}', ["load", "heat", "mode"]),
+        ("input.dimension=4", ["load", "heat"]),
+    ],
+)
+def test_what_is_set_for_a_file_leaves_the_rest_to_be_found(tmp_path, printed, setting, features):
+    rows = [
+        {"at": f"2026-01-01T00:{n // 60:02}:00Z", "id": f"r{n}", "mode": ["off", "on"][n % 2], "label": "ab"[n % 2]}
+        | {"load": n % 7 / 9 + 40 * (n % 2), "heat": n % 11 / 9 + 50 * (n % 2)}
+        for n in range(600)
+    ]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    printed(run, "replay", "own.jsonl", "-o", "out", "--set", setting)
+    last = json.loads((tmp_path / "out" / "assignments.jsonl").read_text().splitlines()[-1])["value"]
+    assert (last["id"], last["time"]) == ("r599", "2026-01-01T00:09:00.000Z")
+    named = json.loads((tmp_path / "out" / "clusters.jsonl").read_text().splitlines()[-1])["value"]["centre"]
+    assert list(dict.fromkeys(name.partition("=")[0] for name in named)) == features
+    # Settings of a file say how a worker reads the records, so that nothing is found beside them.
+    (tmp_path / "resonance.toml").write_text('[input]\ntopics = ["t"]\nfeatures = ["load"]\n')
+    assert "own.jsonl" not in printed(run, "replay", "own.jsonl", "--set", "engine.valley=0.5").err
 
 
 HEAVY = {"numpy", "numba", "faust", "aiokafka", "confluent_kafka", "pyarrow", "rich", "pydantic_settings"}
