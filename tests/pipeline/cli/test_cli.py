@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -151,9 +152,12 @@ def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(tmp_pa
     assert "replayed 20 records" in said.out
     assert "input.features: warm, wet\n" in said.err
     assert "1 stream in the warm-up (20 of 25 records); prepare.warmup_records has how many it takes" in said.out
+    assert "no incidents\n" in said.out
 
 
-def test_what_the_notes_on_a_file_advise_is_taken_where_wanted(tmp_path, printed):
+def test_what_the_notes_on_a_file_advise_is_taken_where_wanted(tmp_path, monkeypatch, printed):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     rows = [
         f"{1_700_000_000 + n},m{k},{(n * 7 + k) % 9 + 40 * (k == 1 and n >= 700)}%,{'?' if n % 9 else n % 50 / 7}"
         for n in range(1_000)
@@ -172,7 +176,10 @@ def test_what_the_notes_on_a_file_advise_is_taken_where_wanted(tmp_path, printed
     for command in ("replay", "evaluate"):
         said = printed(run, command, "own.csv", "--yes")
         assert "taken: --null '?' --time ts --key machine --time-form %s --numbers\ninput.features: load\n" in said.err
-    assert "p0:m1: broke 2023-11-14 22:25:00, load 4" in said.out
+        assert "p0:m1: broke 2023-11-14 22:25:00, load 4" in said.out
+    (incident,) = json.loads(printed(run, "replay", "own.csv", "--yes", "--json").out)["incidents"]
+    assert incident["kind"] == "broke"
+    assert not [*(tmp_path / "temporary").iterdir()]
 
 
 @pytest.mark.parametrize(
