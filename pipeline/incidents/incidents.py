@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from statistics import median
 from typing import Any, Final
 
@@ -19,14 +20,20 @@ MANY: Final = 3
 BROKEN: Final = 0.5
 """Share of a stream's records that are unlike all before where it broke; fewer are a new kind beside the usual ones."""
 
-UNITS: Final = (10.0, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
+UNITS: Final = (3.6, 10.0, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
 """How many times what it was a feature is in another unit, or what part of it, give or take `NEAR`."""
+
+SURE: Final = 60.0
+"""The least of them of which one record is enough."""
 
 NEAR: Final = 0.1
 """Part by which a mean of some records is off."""
 
 FROM_ZERO: Final = 2.0
 """Spreads that a feature has to be away from 0, so that it has a unit."""
+
+SURELY_AWAY: Final = 2.5
+"""How many times its usual reach a feature has to be away from 0, so that the unit of one record is known."""
 
 SHOWN: Final = 4
 """Features of an incident."""
@@ -94,8 +101,8 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
     features = _features(ordered, known)
     kind, factor = _kind(ordered, signs, features, known)
-    if kind == "unit":
-        features = features[:1]
+    if kind == "unit" and factor:
+        features = [{**features[0], "value": factor * (features[0]["usual"] or 0.0)}]
     elif kind == "broke" and _is_like_others(group[0], centres):
         kind = "like_others"
     alerts = [sign.key for sign in signs if sign.rule != "drift"]
@@ -184,15 +191,19 @@ def _kind(
         return ("silent" if group[0].family == "silent" else "other"), None
     rules = {sign.rule for sign in signs}
     first = features[0] if features else None
+    units = {_unit_of_alert(each) for each in group}
+    # While a drift lasts its mean is of both units, and afterwards it knows better.
+    if max(sign.until for sign in signs) in (0.0, inf) and len(units) == 1 and first and first["usual"]:
+        (unit,) = units
+        if unit is not None and unit[0] == first["feature"]:
+            return "unit", unit[1]
     moved = {name for episode in group for name in episode.moves}
     if len(moved) == 1 and first and first["usual"] and any(sign.is_whole for sign in signs):
         own = [each.moves[first["feature"]] for each in group if each.moves]
         factor = median(move.after for move in own) / first["usual"]
         # Around 0 a mean says nothing of the unit.
         says = all(abs(move.before * move.shift) >= FROM_ZERO * abs(move.after - move.before) for move in own)
-        times = max(factor, 1 / factor if factor else 0.0)
-        is_unit = any(abs(times - each) <= NEAR * each for each in UNITS)
-        if says and is_unit and len(group[0].centres) < MANY:
+        if says and _is_unit(factor, first["usual"]) and len(group[0].centres) < MANY:
             return "unit", factor
     if len(group) == 1 and known >= MANY and max(sign.unlike for sign in signs) >= BROKEN:
         return "broke", None
@@ -200,6 +211,43 @@ def _kind(
         return "drifted", None
     is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster"))
     return ("back" if is_known else "new_kind"), None
+
+
+def _is_unit(factor: float, usual: float) -> bool:
+    """Whether a mean that is so many times the usual one is in another unit, by a usual factor or in Fahrenheit."""
+    times = max(factor, 1 / factor if factor else 0.0)
+    return any(abs(times - each) <= NEAR * each for each in UNITS) or is_fahrenheit(factor * usual, usual)
+
+
+def is_fahrenheit(value: float, usual: float) -> bool:
+    """Whether degrees Celsius have become Fahrenheit, or the reverse."""
+    return any(abs(1.8 * a + 32 - b) <= 0.25 * NEAR * abs(b) for a, b in ((value, usual), (usual, value)))
+
+
+def _unit_of_alert(episode: Episode) -> tuple[str, float] | None:
+    """Return the one feature that an alert says is in another unit, in most records, and how many times what it was."""
+    moves = episode.moves
+    # Beside it features are a little off, where the record is compared with another cluster.
+    far = [n for n, each in episode.values.items() if abs(each.value - each.usual) > FROM_ZERO * (each.high - each.low)]
+    (name, *more) = moves or far or [""]
+    each, move = episode.values.get(name), moves.get(name)
+    if more or each is None or max(sign.unlike for sign in episode.signs) < BROKEN:
+        return None
+    # What the record is most like may be another cluster than it would be in the old unit.
+    usual, reach = each.usual, each.high - each.low
+    if move is not None:
+        usual, reach = move.before, abs(FROM_ZERO * (move.after - move.before) / (move.shift or 1.0))
+    if abs(usual) < SURELY_AWAY * reach:
+        return None
+    # One record that is a few times what it was is no other unit.
+    near = [
+        factor
+        for unit in UNITS
+        if unit >= SURE
+        for factor in (unit, 1 / unit)
+        if abs(each.value / factor - usual) <= reach
+    ]
+    return (name, min(near, key=lambda factor: abs(each.value / factor - usual))) if near else None
 
 
 def _names(streams: Sequence[str | None], known: int) -> str:
@@ -227,7 +275,10 @@ def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
     keywords = next((sign.keywords for sign in signs if sign.keywords), ())
     behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
     if incident["kind"] == "unit":
-        return f"{incident['features'][0]['feature']} in another unit{since}, x {incident['factor']:.3g}"
+        (each,) = incident["features"]
+        is_degrees = is_fahrenheit(each["value"], each["usual"] or 0.0)
+        how = f"{values}: Fahrenheit or Celsius" if is_degrees else f"x {number(incident['factor'])}"
+        return f"{each['feature']} in another unit{since}, {how}"
     if is_broken:
         return f"broke{at}{behind}; unlike the other {incident['known'] - 1:,} streams"
     if incident["kind"] == "like_others":

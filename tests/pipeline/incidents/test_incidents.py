@@ -93,6 +93,28 @@ def test_one_feature_of_a_whole_stream_that_is_many_times_what_it_was_is_in_anot
     assert (found["kind"], found["factor"], found["certainty"]) == ("unit", pytest.approx(100), "likely")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        (36.0, 10.0, "x 0.278"),
+        (25.0, 77.0, "heat 77, usually 25: Fahrenheit or Celsius"),
+        (77.0, 25.0, "heat 25, usually 77: Fahrenheit or Celsius"),
+    ],
+)
+def test_metres_a_second_and_fahrenheit_are_other_units(before, after, text):
+    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(before, after)))
+    assert found["text"] == f"p1:d1: heat in another unit since 2026-05-06 05:05:00, {text}"
+
+
+def test_while_a_drift_lasts_the_record_of_the_alert_says_the_unit():
+    # The drift has seen the first records of the new unit, and its mean is of both.
+    lasts = drift("p1:d1", 310, scope="stream", heat=(23.0, 12.0))
+    for value, kind in ((0.24, "unit"), (1.1, "broke")):
+        opened = named(alert("p1:d1", 312, records=6.0, unlike=6.0), heat=(value, 23.0))
+        (found,) = incidents(lasts, opened)
+        assert (found["kind"], found.get("factor")) == (kind, 0.01 if kind == "unit" else None)
+
+
 def test_around_zero_a_mean_says_nothing_of_the_unit():
     (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(0.002, 1.9)))
     assert found["kind"] == "drifted"
