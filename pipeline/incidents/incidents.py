@@ -285,7 +285,7 @@ def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
         return f"records as most other streams have them{since}{behind}"
     if incident["kind"] in ("new_kind", "back"):
         return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{behind}"
-    if incident["kind"] == "drifted":
+    if incident["kind"] == "drifted" and (behind or not signs[0].text):
         return f"drifted{since}{behind}"
     text = signs[0].text.removeprefix(f"{signs[0].stream} ")
     return f"{text}{since and ','}{since}"

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from resonance.pipeline.task.alerts.alert_table import place_of
 from resonance.pipeline.timestamps import epoch_ms
+from resonance.pipeline.watch.drift_sentences import unit_sentence
 from resonance.schemas import AlertSeverity
 
 FOLLOWED: Final = ("alerts", "drift_events", "cluster_events")
@@ -227,7 +228,13 @@ class SignTable:
             _prune(table)
         paces = self.paces()
         usual = median(paces.values()) if paces else 0.0
-        made = [partial(self._of_alert, each, paces.get(each["stream"], usual)) for _, each in self._alerts.values()]
+        # Of a share that changed the drift says more, as of all that it opens.
+        seen = {(each["stream"], each["time"]) for _, each in self._drifts.values()}
+        made = [
+            partial(self._of_alert, each, paces.get(each["stream"], usual))
+            for _, each in self._alerts.values()
+            if each["rule"] != "share" or (each["stream"], each["since"]) not in seen
+        ]
         made += [partial(self._of_drift, key, each) for key, (_, each) in self._drifts.items()]
         found = []
         for make in made:
@@ -246,7 +253,7 @@ class SignTable:
             onset -= pace * max(records - 1.0, 0.0)
         elif rule == "silent":
             onset -= evidence.get("seconds", 0.0)
-        elif alert.get("cluster") in self._begun:
+        elif rule == "new_cluster" and alert.get("cluster") in self._begun:
             begun = self._begun[alert["cluster"]][1]
             onset, centre = seconds(begun["time"]) - pace * begun["size"], begun["centre"]
             if alert["cluster"] in self._described:
@@ -270,6 +277,7 @@ class SignTable:
         drifts = f"{stream}/{version}/drift"
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
+            unit_sentence(drift["units"][0], stream) if drift.get("units") else "",
             moves=_moves(("moved",), ended, drift), varies=_moves(("widened", "narrowed"), ended, drift),
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",

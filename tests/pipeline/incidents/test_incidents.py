@@ -115,6 +115,16 @@ def test_while_a_drift_lasts_the_record_of_the_alert_says_the_unit():
         assert (found["kind"], found.get("factor")) == (kind, 0.01 if kind == "unit" else None)
 
 
+def test_a_share_that_changed_is_one_incident_with_its_drift_and_says_which():
+    drifted = drift("p1:d1", 310)
+    share = {"before": 0.05, "after": 0.14}
+    drifted[1]["units"] = [{"cluster": "p1:d1/1/4", "change": ["more"], "features": [], "share": share}]
+    of_share = alert("p1:d1", 310, "share", severity="warning", before=0.05, after=0.14)
+    of_share[1]["cluster"] = "p1:d1/1/4"
+    (found,) = incidents(of_share, drifted)
+    assert found["text"] == "p1:d1: has more of p1:d1/1/4, 5 % -> 14 %, since 2026-05-06 05:05:00"
+
+
 def test_around_zero_a_mean_says_nothing_of_the_unit():
     (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(0.002, 1.9)))
     assert found["kind"] == "drifted"
