@@ -53,6 +53,9 @@ RulesOnly = Annotated[
 ]
 Partitions = Annotated[int, typer.Option(min=1, metavar="N", help="Partitions of the topic that a file stands for.")]
 
+SHOWN = 3
+"""Most streams that a note names."""
+
 DRAWN = ("assignments", "cluster_events", "drift_events", "clusters")
 """Kinds of outputs that a picture needs."""
 
@@ -210,6 +213,7 @@ def show_rules(summary: "replaying.Summary") -> None:
     opened, now = summary.alerts, summary.open_alerts
     rows = [(rule, opened[rule], now[rule]) for rule in get_args(AlertRule)]
     print_table(("rule", "opened", "open at the end"), rows)
+    _say_unwatched(summary)
     records = f"{counted(summary.records, 'record')} ({summary.seconds:.1f} s)"
     footnote(f"{counted(opened.total(), 'alert')} opened in {records}; nothing written")
 
@@ -288,9 +292,23 @@ def _show(
         if part.warm_up:
             footnote(f"{part.topic}[{part.partition}]: {part.warm_up}; prepare.warmup_records has how many it takes")
     to = f" to {output.folder or output.name}" if output.folder or output.name else ""
+    _say_unwatched(summary)
     if found == []:
         footnote("no incidents")
     footnote(_sentence(summary, to))
+
+
+def _say_unwatched(summary: "replaying.Summary") -> None:
+    """Print which streams have too few records for alerts and drifts."""
+    from resonance.pipeline.replay import run as replay_run
+
+    names = [name for part in summary.parts for name in part.unwatched]
+    if names:
+        more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+        footnote(
+            f"too few records of {', '.join(names[:SHOWN])}{more}: alerts are raised from about "
+            f"{replay_run.ALERTS_FROM} of a stream on, drift is seen from {replay_run.WATCHED_FROM} on"
+        )
 
 
 def _incidents(folder: Path) -> list[Incident]:

@@ -152,6 +152,7 @@ def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(tmp_pa
     assert "replayed 20 records" in said.out
     assert "input.features: warm, wet\n" in said.err
     assert "1 stream in the warm-up (20 of 25 records); prepare.warmup_records has how many it takes" in said.out
+    assert "too few records of own-readings: alerts are raised from about 400 of a stream on, drift" in said.out
     assert "no incidents\n" in said.out
 
 
@@ -179,6 +180,7 @@ def test_what_the_notes_on_a_file_advise_is_taken_where_wanted(tmp_path, monkeyp
         assert "p0:m1: broke 2023-11-14 22:25:00, load 4" in said.out
     (incident,) = json.loads(printed(run, "replay", "own.csv", "--yes", "--json").out)["incidents"]
     assert incident["kind"] == "broke"
+    assert "too few records" not in said.out
     assert not [*(tmp_path / "temporary").iterdir()]
 
 
