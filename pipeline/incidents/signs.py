@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from resonance.pipeline.task.alerts.alert_table import place_of
 from resonance.pipeline.timestamps import epoch_ms
-from resonance.pipeline.watch.drift_sentences import unit_sentence
 from resonance.schemas import AlertSeverity
 
 FOLLOWED: Final = ("alerts", "drift_events", "cluster_events")
@@ -277,7 +276,7 @@ class SignTable:
         drifts = f"{stream}/{version}/drift"
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
-            unit_sentence(drift["units"][0], stream) if drift.get("units") else "",
+            "; ".join(map(_without_features, drift.get("units", ())[:1])),
             moves=_moves(("moved",), ended, drift), varies=_moves(("widened", "narrowed"), ended, drift),
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
@@ -293,6 +292,15 @@ def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[s
         if feature["change"] in changes and feature["feature"] not in found:
             found[feature["feature"]] = Move(*map(float, _MOVED(feature)))
     return found
+
+
+def _without_features(unit: Mapping[str, Any]) -> str:
+    """Return what changed of a cluster, or of its stream, where that is no feature; else nothing."""
+    name = unit["cluster"] or "the stream"
+    if "share" in unit:
+        before, after = (f"{100 * unit['share'][when]:.3g} %" for when in ("before", "after"))
+        return f"{name} has {after} of the records, {before} before"
+    return f"features of {name} vary together differently" if "together" in unit["change"] else ""
 
 
 def _features(events: Iterable[Mapping[str, Any] | None]) -> Iterable[Mapping[str, Any]]:

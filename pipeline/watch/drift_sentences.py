@@ -56,19 +56,19 @@ def _drift(event: DriftEvent) -> str:
     if event.get("scope") == "stream" and len(units) > 1:
         # The stream as a whole is a unit, too, and not one of its clusters.
         count = sum(unit["cluster"] is not None for unit in units)
-        what = f"{event['stream']}: {count} of its clusters changed, most {unit_sentence(strongest, event['stream'])}"
+        what = f"{event['stream']}: {count} of its clusters changed, most {_unit(strongest, event['stream'])}"
     elif len(units) > 1:
         rest = [unit for unit in units if unit is not strongest]
         more = rest[0]["cluster"] or event["stream"] if len(rest) == 1 else f"{len(rest)} more (--json names them)"
-        what = f"{unit_sentence(strongest, event['stream'])}; and {more}"
+        what = f"{_unit(strongest, event['stream'])}; and {more}"
     else:
-        what = unit_sentence(strongest, event["stream"])
+        what = _unit(strongest, event["stream"])
         if "continues" in event:
             what = what.replace(" moved", " goes on moving", 1)
     return f"{what}{since}{seen}"
 
 
-def unit_sentence(unit: DriftUnit, stream: str) -> str:
+def _unit(unit: DriftUnit, stream: str) -> str:
     """Describe what changed of a cluster, or of the stream as a whole."""
     name = unit["cluster"] or stream
     changes = unit["change"]

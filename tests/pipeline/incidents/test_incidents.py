@@ -122,7 +122,7 @@ def test_a_share_that_changed_is_one_incident_with_its_drift_and_says_which():
     of_share = alert("p1:d1", 310, "share", severity="warning", before=0.05, after=0.14)
     of_share[1]["cluster"] = "p1:d1/1/4"
     (found,) = incidents(of_share, drifted)
-    assert found["text"] == "p1:d1: has more of p1:d1/1/4, 5 % -> 14 %, since 2026-05-06 05:05:00"
+    assert found["text"] == "p1:d1: p1:d1/1/4 has 14 % of the records, 5 % before, since 2026-05-06 05:05:00"
 
 
 def test_around_zero_a_mean_says_nothing_of_the_unit():
