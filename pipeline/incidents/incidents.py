@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import number
-from resonance.pipeline.incidents.grouping import Episode, are_close, episodes, together
+from resonance.pipeline.incidents.grouping import Episode, are_close, episodes, goes_alike, together
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
 from resonance.pipeline.records import Record
 from resonance.pipeline.timestamps import canonical
@@ -34,6 +34,12 @@ FROM_ZERO: Final = 2.0
 
 SURELY_AWAY: Final = 2.5
 """How many times its usual reach a feature has to be away from 0, so that the unit of one record is known."""
+
+RETURNED: Final = 3
+"""Times that a kind of records has come before it counts as one that comes again; as many are named."""
+
+MOST_KINDS: Final = 20
+"""Kinds of a stream and a feature, the newest, of which it is known when they came."""
 
 SHOWN: Final = 4
 """Features of an incident."""
@@ -76,8 +82,10 @@ class IncidentTable:
             self._groups = together(episodes(self._signs.signs(), self._signs.paces()))
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
-        found = [_incident(group, known, centres) for group in self._groups]
-        return sorted(found, key=lambda each: (each["since"], each["key"]), reverse=True)
+        found = [(_incident(group, known, centres), group) for group in self._groups]
+        found.sort(key=lambda each: (each[0]["since"], each[0]["key"]))
+        _name_returns(found)
+        return [incident for incident, _ in reversed(found)]
 
     def heads(self) -> dict[str, str]:
         """Return for each alert and drift the key of its incident; as of `incidents`."""
@@ -126,6 +134,24 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
         incident["factor"] = factor
     incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs)}"
     return incident
+
+
+def _name_returns(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
+    """Let the text of a kind of records that came back name the earlier times, the earliest incident first."""
+    kinds: dict[tuple[str, str], list[tuple[Value, list[str]]]] = {}
+    for incident, (episode, *others) in found:
+        if others or incident["kind"] not in ("new_kind", "back") or not episode.values:
+            continue
+        # An alert names the feature first that is farthest off.
+        name, value = next(iter(episode.values.items()))
+        own = kinds.setdefault((episode.place, name), [])
+        times = next((times for before, times in own if goes_alike(before, value)), None)
+        if times is None:
+            own[:] = [*own[-MOST_KINDS:], (value, times := [])]
+        if incident["kind"] == "back" and len(times) >= RETURNED:
+            last = ", ".join(time[:16].replace("T", " ") for time in times[: -RETURNED - 1 : -1])
+            incident["text"] += f"; seen {len(times):,} times before, last {last}"
+        times.append(incident["since"])
 
 
 def _ordered(group: Iterable[Episode]) -> list[Sign]:

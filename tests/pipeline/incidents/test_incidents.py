@@ -125,6 +125,21 @@ def test_a_share_that_changed_is_one_incident_with_its_drift_and_says_which():
     assert found["text"] == "p1:d1: p1:d1/1/4 has 14 % of the records, 5 % before, since 2026-05-06 05:05:00"
 
 
+def test_a_kind_that_comes_each_night_says_when_it_came_before():
+    nights = []
+    for night in range(5):
+        opened = named(alert("p1:d1", 270 + 280 * night, records=5.0, known=float(night > 0)), disk=(120.0, 40.0))
+        opened[1]["key"] += str(night)
+        nights.append(opened)
+    other = named(alert("p1:d1", 400, records=5.0, known=1.0), cpu=(100.0, 35.0), disk=(120.0, 40.0))
+    other[1]["key"] += "other"
+    texts = [each["text"] for each in incidents(other, *nights, streams=2)]
+    (fifth, fourth, *_) = texts
+    assert fifth.endswith("; seen 4 times before, last 2026-05-06 18:28, 2026-05-06 13:48, 2026-05-06 09:08")
+    assert "; seen 3 times before, " in fourth
+    assert sum("times before" in text for text in texts) == 2
+
+
 def test_around_zero_a_mean_says_nothing_of_the_unit():
     (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(0.002, 1.9)))
     assert found["kind"] == "drifted"
