@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
 from statistics import median
 from typing import Any, Final
 
@@ -10,30 +9,13 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.errors import number
 from resonance.pipeline.incidents.grouping import Episode, are_close, episodes, goes_alike, together
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
+from resonance.pipeline.incidents.units import BROKEN, Rescaled, is_fahrenheit, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import Incident, IncidentFeature, IncidentKind
 
 MANY: Final = 3
 """Streams that are a fleet; of fewer none is unlike the others."""
-
-BROKEN: Final = 0.5
-"""Share of a stream's records that are unlike all before where it broke; fewer are a new kind beside the usual ones."""
-
-UNITS: Final = (3.6, 10.0, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
-"""How many times what it was a feature is in another unit, or what part of it, give or take `NEAR`."""
-
-SURE: Final = 60.0
-"""The least of them of which one record is enough."""
-
-NEAR: Final = 0.1
-"""Part by which a mean of some records is off."""
-
-FROM_ZERO: Final = 2.0
-"""Spreads that a feature has to be away from 0, so that it has a unit."""
-
-SURELY_AWAY: Final = 2.5
-"""How many times its usual reach a feature has to be away from 0, so that the unit of one record is known."""
 
 RETURNED: Final = 3
 """Times that a kind of records has come before it counts as one that comes again; as many are named."""
@@ -108,9 +90,10 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
     since = _since(ordered)
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
     features = _features(ordered, known)
-    kind, factor = _kind(ordered, signs, features, known)
-    if kind == "unit" and factor:
-        features = [{**features[0], "value": factor * (features[0]["usual"] or 0.0)}]
+    unit = rescaled(ordered, signs)
+    kind = _kind(ordered, signs, unit, known)
+    if kind == "unit" and unit is not None:
+        features = [{"feature": unit.feature, "value": unit.factor * unit.usual, "usual": unit.usual}]
     elif kind == "broke" and _is_like_others(group[0], centres):
         kind = "like_others"
     alerts = [sign.key for sign in signs if sign.rule != "drift"]
@@ -130,8 +113,8 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
         "since": canonical(round(1000 * since)),
         "time": max(sign.stamp for sign in signs),
     }
-    if factor:
-        incident["factor"] = factor
+    if kind == "unit" and unit is not None:
+        incident["factor"] = unit.factor
     incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs)}"
     return incident
 
@@ -209,71 +192,19 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     return found[:SHOWN]
 
 
-def _kind(
-    group: Sequence[Episode], signs: Sequence[Sign], features: Sequence[IncidentFeature], known: int
-) -> tuple[IncidentKind, float | None]:
-    """Return what happened; of another unit also how many times what it was the feature is."""
+def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None, known: int) -> IncidentKind:
+    """Return what happened."""
     if group[0].family != "data":
-        return ("silent" if group[0].family == "silent" else "other"), None
+        return "silent" if group[0].family == "silent" else "other"
+    if unit is not None:
+        return "unit"
     rules = {sign.rule for sign in signs}
-    first = features[0] if features else None
-    units = {_unit_of_alert(each) for each in group}
-    # While a drift lasts its mean is of both units, and afterwards it knows better.
-    if max(sign.until for sign in signs) in (0.0, inf) and len(units) == 1 and first and first["usual"]:
-        (unit,) = units
-        if unit is not None and unit[0] == first["feature"]:
-            return "unit", unit[1]
-    moved = {name for episode in group for name in episode.moves}
-    if len(moved) == 1 and first and first["usual"] and any(sign.is_whole for sign in signs):
-        own = [each.moves[first["feature"]] for each in group if each.moves]
-        factor = median(move.after for move in own) / first["usual"]
-        # Around 0 a mean says nothing of the unit.
-        says = all(abs(move.before * move.shift) >= FROM_ZERO * abs(move.after - move.before) for move in own)
-        if says and _is_unit(factor, first["usual"]) and len(group[0].centres) < MANY:
-            return "unit", factor
     if len(group) == 1 and known >= MANY and max(sign.unlike for sign in signs) >= BROKEN:
-        return "broke", None
+        return "broke"
     if not rules & {"unlike", "new_cluster"}:
-        return "drifted", None
+        return "drifted"
     is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster"))
-    return ("back" if is_known else "new_kind"), None
-
-
-def _is_unit(factor: float, usual: float) -> bool:
-    """Whether a mean that is so many times the usual one is in another unit, by a usual factor or in Fahrenheit."""
-    times = max(factor, 1 / factor if factor else 0.0)
-    return any(abs(times - each) <= NEAR * each for each in UNITS) or is_fahrenheit(factor * usual, usual)
-
-
-def is_fahrenheit(value: float, usual: float) -> bool:
-    """Whether degrees Celsius have become Fahrenheit, or the reverse."""
-    return any(abs(1.8 * a + 32 - b) <= 0.25 * NEAR * abs(b) for a, b in ((value, usual), (usual, value)))
-
-
-def _unit_of_alert(episode: Episode) -> tuple[str, float] | None:
-    """Return the one feature that an alert says is in another unit, in most records, and how many times what it was."""
-    moves = episode.moves
-    # Beside it features are a little off, where the record is compared with another cluster.
-    far = [n for n, each in episode.values.items() if abs(each.value - each.usual) > FROM_ZERO * (each.high - each.low)]
-    (name, *more) = moves or far or [""]
-    each, move = episode.values.get(name), moves.get(name)
-    if more or each is None or max(sign.unlike for sign in episode.signs) < BROKEN:
-        return None
-    # What the record is most like may be another cluster than it would be in the old unit.
-    usual, reach = each.usual, each.high - each.low
-    if move is not None:
-        usual, reach = move.before, abs(FROM_ZERO * (move.after - move.before) / (move.shift or 1.0))
-    if abs(usual) < SURELY_AWAY * reach:
-        return None
-    # One record that is a few times what it was is no other unit.
-    near = [
-        factor
-        for unit in UNITS
-        if unit >= SURE
-        for factor in (unit, 1 / unit)
-        if abs(each.value / factor - usual) <= reach
-    ]
-    return (name, min(near, key=lambda factor: abs(each.value / factor - usual))) if near else None
+    return "back" if is_known else "new_kind"
 
 
 def _names(streams: Sequence[str | None], known: int) -> str:

@@ -106,6 +106,12 @@ def test_metres_a_second_and_fahrenheit_are_other_units(before, after, text):
     assert found["text"] == f"p1:d1: heat in another unit since 2026-05-06 05:05:00, {text}"
 
 
+def test_another_unit_is_one_beside_features_that_move_a_little_and_a_load_ten_times_as_high_is_none():
+    for heat, noise, kind in ((620.0, 4.0, "unit"), (620.0, 9.0, "drifted"), (62.0, 4.0, "drifted")):
+        (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, heat), noise=(3.0, noise)))
+        assert (found["kind"], len(found["features"])) == (kind, 1 if kind == "unit" else 2)
+
+
 def test_while_a_drift_lasts_the_record_of_the_alert_says_the_unit():
     # The drift has seen the first records of the new unit, and its mean is of both.
     lasts = drift("p1:d1", 310, scope="stream", heat=(23.0, 12.0))
