@@ -14,14 +14,12 @@ class PresentName(NamedTuple):
     """Its own name, or that of the cluster of an earlier version from which it goes on; None where it has none."""
     origin: str | None = None
     """Where it has no name of its own: the name of the cluster that it split from, directly or by way of others."""
-    keywords: str | None = None
-    """Of `Subscriber.name`, where it has neither: the keywords of its texts."""
 
     def __str__(self) -> str:
-        return self.name or (f"from {self.origin}" if self.origin else self.keywords or "")
+        return self.name or (f"from {self.origin}" if self.origin else "")
 
     def __bool__(self) -> bool:
-        return bool(self.name or self.origin or self.keywords)
+        return bool(self.name or self.origin)
 
 
 class ClusterNames:

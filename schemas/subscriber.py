@@ -158,8 +158,7 @@ class Subscriber(OutputConsumer):
     def name(self, cluster: str) -> PresentName:
         """Return what people call a cluster, or what it is now; else its keywords, or an empty `PresentName`."""
         now = self.resolve(cluster) or cluster
-        words = self.table.keywords(now)
-        return self.names.of(now) or PresentName(keywords=", ".join(words) or None)
+        return self.names.of(now) or PresentName(", ".join(self.table.keywords(now)) or None)
 
     def close(self) -> None:
         """Commit what is done and leave the group."""
