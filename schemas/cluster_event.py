@@ -21,7 +21,7 @@ class SalientFeature(TypedDict):
 ClusterId = Annotated[
     Text, ("description", "Stream, version of its model, and number: <stream>/<version>/<n>; never used again.")
 ]
-ClusterSize = Annotated[Count, ("description", "Records that its nodes have won.")]
+ClusterSize = Annotated[Count, ("description", "Records that its nodes had won as of the event.")]
 ClusterNodes = Annotated[Natural, ("description", "Nodes that it is made of.")]
 Centre = Annotated[
     dict[str, float], ("description", "Mean by feature; of sparse records, of the features that its records have.")

@@ -160,6 +160,11 @@ class ClusterTable:
         """Return the present clusters of a stream as the last event described them; none where nothing is known."""
         return list(self.clusters(stream).values()) if stream in self._streams else []
 
+    def keywords(self, cluster: str) -> list[str]:
+        """Return the keywords of a present cluster; none where it has no texts, or is not known."""
+        found = (known.present[cluster] for known in self._holders(cluster) if cluster in known.present)
+        return next((list(each.get("keywords", ())) for each in found), [])
+
     def version(self, stream: str) -> int:
         """Return the version of a stream's model; raises as `clusters` does."""
         return self._known(stream).version

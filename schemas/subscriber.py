@@ -156,8 +156,9 @@ class Subscriber(OutputConsumer):
         return None
 
     def name(self, cluster: str) -> PresentName:
-        """Return what people call a cluster, or what it is now; an empty `PresentName` where it has no name."""
-        return self.names.of(self.resolve(cluster) or cluster)
+        """Return what people call a cluster, or what it is now; else its keywords, or an empty `PresentName`."""
+        now = self.resolve(cluster) or cluster
+        return self.names.of(now) or PresentName(", ".join(self.table.keywords(now)) or None)
 
     def close(self) -> None:
         """Commit what is done and leave the group."""

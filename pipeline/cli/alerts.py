@@ -19,7 +19,7 @@ PATIENCE = 30.0
 """Seconds without progress after which the command gives up on the broker."""
 
 SHOWN = 10
-"""Cleared alerts, and incidents that are over, that are shown; --json has the newest of each rule and stream."""
+"""Incidents that are over that are shown; --json has all."""
 
 Streams = Annotated[
     list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
@@ -127,11 +127,7 @@ def alerts(
     if not ended:
         return
     print_line()
-    print_table(
-        ["opened", "cleared", "severity", "rule", "how it ended"], [_cleared(one, names) for one in ended[:SHOWN]]
-    )
-    if more := len(ended[SHOWN:]):
-        footnote(f"{more:,} more have cleared: --json has them")
+    print_table(["opened", "cleared", "severity", "rule", "how it ended"], [_cleared(one, names) for one in ended])
 
 
 def _check_options(

@@ -1,13 +1,13 @@
 """Settings for files that no settings describe: those that `resonance produce` would suggest."""
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from resonance.pipeline.cli.file_options import topic_from
-from resonance.pipeline.cli.options import load
+from resonance.pipeline.cli.options import load, load_settings, shared
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.logs import printable
@@ -40,13 +40,14 @@ def examined(
     limit: int | None,
     taken: "Callable[[notes.Note], bool] | None",
     described: "config.Settings | None",
+    chosen: str | Sequence[str] | None = None,
 ) -> "examination.Examination":
     """Look at the records, print what stands in their way, and look again with the options that are taken."""
     from resonance.pipeline.files import examination
 
     shown: set[str] = set()
     while True:
-        found = examination.examine(files, columns, skip_bad=skip_bad, limit=limit, described=described)
+        found = examination.examine(files, columns, skip_bad=skip_bad, limit=limit, described=described, chosen=chosen)
         for note in found.findings:
             if note.about in shown:
                 continue
@@ -64,23 +65,30 @@ def for_file(
     """Return the settings, by dotted name, that apply to a file's records where no source has them, and its columns.
 
     What is found in the records is printed, and with `yes` the options that this advises are taken. A `truth` is no
-    feature.
+    feature. Features of the command line stand, and the rest is found for these; settings of a file are complete.
     """
     topic = dict.fromkeys(("name", "input.topics"), topic_from(file))
     try:
-        if describes(load(topic)):
+        given = load(topic)
+        if given.input.format != "json" or describes(load_settings(shared.config, None, topic, **shared.named)):
             return topic, columns
     except ConfigurationError:
         # The command reports it, unless its own options are what is missing.
         return topic, columns
-    found = examined([file], columns, skip_bad, None, (lambda note: note.advised) if yes else None, None)
+    chosen = (given.input.sparse or given.input.features) if describes(given) else None
+    taken = (lambda note: note.advised) if yes else None
+    found = examined([file], columns, skip_bad, None, taken, None, chosen)
     suggested = found.suggestion.settings
-    if not {"input.features", "input.sparse"} & suggested.keys():
+    if chosen is not None:
+        del suggested["input.features"]
+        suggested["prepare.categories"] = found.suggestion.categories
+    elif not {"input.features", "input.sparse"} & suggested.keys():
         what = "no column holds numbers; see the notes, or name input.features" if found.seen.records else "no records"
         raise ConfigurationError(f"{file}: {what}")
     if found.columns != columns:
         say(f"taken: {shlex.join(found.columns.options)}")
     if isinstance(features := suggested.get("input.features"), list):
-        suggested["input.features"] = [path for path in features if path != truth]
+        paths = dict.fromkeys((*features, *given.prepare.categories))
+        suggested["input.features"] = [path for path in paths if path != truth]
         say(f"input.features: {', '.join(suggested['input.features'])}")
     return topic | suggested, found.columns

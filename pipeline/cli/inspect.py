@@ -352,14 +352,15 @@ def _narrow(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str
 def _wide(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str], list[list[object]]]:
     """Return columns and rows with nodes, age, beginning, and centre and spread of the features that differ most."""
     names, portraits = _portraits(clusters)
+    has_keywords = any(cluster.keywords for cluster in clusters)
     rows: list[list[object]] = []
     for cluster, cells in zip(clusters, portraits, strict=True):
         emerged = cluster.emerged
         came = f"{emerged.time}" + (f" from {emerged.split_from}" if emerged.split_from else "") if emerged else None
-        rows.append(
-            ["  " * (cluster.level - 1) + cluster.id, cluster.size, cluster.nodes, cluster.records, came, *cells]
-        )
-    return ["cluster", "size", "nodes", "age in records", "emerged", *names], rows
+        words = [", ".join(cluster.keywords or ())] if has_keywords else []
+        name = "  " * (cluster.level - 1) + cluster.id
+        rows.append([name, cluster.size, cluster.nodes, cluster.records, came, *words, *cells])
+    return ["cluster", "size", "nodes", "age in records", "emerged", *["keywords"] * has_keywords, *names], rows
 
 
 def _portraits(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str], list[list[str]]]:

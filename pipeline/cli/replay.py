@@ -14,7 +14,7 @@ from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
-from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC
 from resonance.pipeline.errors import ConfigurationError, counted, nearest
 from resonance.pipeline.machine import collect_rarely, cores
 from resonance.schemas import AlertRule, Incident
@@ -52,6 +52,9 @@ RulesOnly = Annotated[
     bool, typer.Option("--rules-only", help="Count how often each rule of the alerts opens, and write nothing.")
 ]
 Partitions = Annotated[int, typer.Option(min=1, metavar="N", help="Partitions of the topic that a file stands for.")]
+
+SHOWN = 3
+"""Most streams that a note names."""
 
 DRAWN = ("assignments", "cluster_events", "drift_events", "clusters")
 """Kinds of outputs that a picture needs."""
@@ -97,6 +100,7 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Replay a topic or a file."""
+    from resonance.pipeline.incidents import signs
     from resonance.pipeline.replay import replaying, sinks
     from resonance.pipeline.watch import lifelines
     from resonance.pipeline.watch import picture as drawing
@@ -116,10 +120,12 @@ def replay(
         settings = rules_alone(settings)
     output = replaying.ReplayOutput(folder, to_name)
     with ExitStack() as stack:
-        stack.enter_context(says_when_stopped(_stopped(output)))
+        stack.enter_context(SigtermAsCtrlC(_stopped(output)))
         written = output
+        if folder is None and to_name is None and not rules_only:
+            kinds = signs.FOLLOWED if picture is None else (*DRAWN, "alerts")
+            written = replaying.ReplayOutput(Path(stack.enter_context(TemporaryDirectory())), kinds=kinds)
         if picture is not None and folder is None:
-            written = replaying.ReplayOutput(Path(stack.enter_context(TemporaryDirectory())))
             settings = with_assignments(settings, "all")
         with records_bar("replay") as report:
             collect_rarely()
@@ -157,10 +163,11 @@ def replay(
         if picture is not None and written.folder is not None and answered:
             lives, left_out = lifelines.stream_lives(*(sinks.lines(written.folder, kind) for kind in DRAWN))
             drawing.draw(picture, lives, left_out)
+        found = _incidents(written.folder) if written.folder is not None else None
     if rules_only and not as_json:
         show_rules(summary)
     else:
-        _show(summary, output, as_json=as_json)
+        _show(summary, output, found, as_json=as_json)
     if picture is not None and answered:
         say(f"picture: {picture}")
     _require_answers(summary, file)
@@ -206,6 +213,7 @@ def show_rules(summary: "replaying.Summary") -> None:
     opened, now = summary.alerts, summary.open_alerts
     rows = [(rule, opened[rule], now[rule]) for rule in get_args(AlertRule)]
     print_table(("rule", "opened", "open at the end"), rows)
+    _say_unwatched(summary)
     records = f"{counted(summary.records, 'record')} ({summary.seconds:.1f} s)"
     footnote(f"{counted(opened.total(), 'alert')} opened in {records}; nothing written")
 
@@ -251,13 +259,14 @@ def _say_starts(summary: "replaying.Summary") -> bool:
     return several
 
 
-def _show(summary: "replaying.Summary", output: "replaying.ReplayOutput", *, as_json: bool) -> None:
+def _show(
+    summary: "replaying.Summary", output: "replaying.ReplayOutput", found: list[Incident] | None, *, as_json: bool
+) -> None:
     if summary.note:
         say(summary.note)
     several = _say_starts(summary)
-    found = _incidents(output.folder) if output.folder else []
     if as_json:
-        shown = {"output": output.name or (str(output.folder) if output.folder else None), "incidents": found}
+        shown = {"output": output.name or (str(output.folder) if output.folder else None), "incidents": found or []}
         print_json(summary.as_json() | shown)
         return
     if found:
@@ -283,7 +292,23 @@ def _show(summary: "replaying.Summary", output: "replaying.ReplayOutput", *, as_
         if part.warm_up:
             footnote(f"{part.topic}[{part.partition}]: {part.warm_up}; prepare.warmup_records has how many it takes")
     to = f" to {output.folder or output.name}" if output.folder or output.name else ""
+    _say_unwatched(summary)
+    if found == []:
+        footnote("no incidents")
     footnote(_sentence(summary, to))
+
+
+def _say_unwatched(summary: "replaying.Summary") -> None:
+    """Print which streams have too few records for alerts and drifts."""
+    from resonance.pipeline.replay import run as replay_run
+
+    names = [name for part in summary.parts for name in part.unwatched]
+    if names:
+        more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+        footnote(
+            f"too few records of {', '.join(names[:SHOWN])}{more}: alerts are raised from about "
+            f"{replay_run.ALERTS_FROM} of a stream on, drift is seen from {replay_run.WATCHED_FROM} on"
+        )
 
 
 def _incidents(folder: Path) -> list[Incident]:

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -56,7 +57,7 @@ UntilEnd = Annotated[
     bool, typer.Option("--until-end", help="End where the topics end now, instead of waiting for more.")
 ]
 EachAlert = Annotated[
-    bool, typer.Option("--each", help="Print a line for each alert, even if many streams have alike ones.")
+    bool, typer.Option("--each", help="Print a line for each alert, even of many streams or beside its drift.")
 ]
 
 
@@ -88,7 +89,7 @@ def watch(
     from resonance.pipeline.watch import watch as watched
 
     settings = load_outputs()
-    wanted = watched.Filter.of(kinds or (), streams or ())
+    wanted = replace(watched.Filter.of(kinds or (), streams or ()), drift_once=not (each or as_json))
     begin = positions.Position.parse(start, "--from")
     cluster = admin.ClusterAdmin(clients.librdkafka(settings), settings.broker.answer_timeout)
     kind_of = {settings.topic(watched.OUTPUTS[kind]): kind for kind in wanted.kinds}

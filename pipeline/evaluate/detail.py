@@ -33,8 +33,11 @@ def detail(found: Evaluation) -> dict[str, Any]:
     data, run = found.data, found.ranked[0].run
     counts = np.bincount(run.cluster[run.cluster >= 0], minlength=len(run.names))
     largest = largest_of(run)
+    described = [*(each for _, event in run.events for each in event["after"]), *run.present]
+    keywords = {each["id"]: each["keywords"] for each in described if each.get("keywords")}
     content: dict[str, Any] = {
         "clusters": [{"cluster": run.names[number], "records": int(counts[number])} for number in largest],
+        "keywords": {name: keywords[name] for number in largest if (name := run.names[number]) in keywords},
         "shares": _shares(run, largest, found.yardstick.bounds),
         "profile": _profile(data, run, largest),
         "drifts": _drifts(run),

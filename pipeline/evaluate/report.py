@@ -82,7 +82,7 @@ def of_evaluation(found: Evaluation, document: Mapping[str, Any]) -> Report:
             pictures=pictures.lives(found.data, found.ranked[0].run, own),
         ),
         PagePart("Share of the records", pictures=[pictures.shares(content, own)]),
-        PagePart("What sets each cluster apart", [_LEGEND], _profile(own["profile"])),
+        PagePart("What sets each cluster apart", [_LEGEND], _profile(own["profile"], own["keywords"])),
         PagePart("Clusters and true classes", tables=confused),
         PagePart("Before and after each drift", tables=_drifts(own["drifts"])),
     ]
@@ -106,17 +106,18 @@ _LIVES: Final = (
 _LEGEND: Final = "Mean of each cluster / of all other records, in the units of the input; red is above, blue below."
 
 
-def _profile(profile: Mapping[str, Any]) -> list[Table]:
+def _profile(profile: Mapping[str, Any], keywords: Mapping[str, Sequence[str]]) -> list[Table]:
     rows: list[list[Cell]] = []
     for cluster, cells in profile["clusters"].items():
-        row: list[Cell] = [cluster]
+        row: list[Cell] = [cluster, *([", ".join(keywords.get(cluster, ()))] if keywords else [])]
         for each in cells:
             apart = each["spreads"] or 0.0
             rest = "" if each["rest"] is None else number(each["rest"])
             shade = Shade("", 0.0) if each["mean"] is None else Shade(number(each["mean"]), abs(apart) / 3, rest)
             row.append(shade._replace(tone="hot" if apart > 0 else "cold"))
         rows.append(row)
-    return [Table("", ("cluster", *profile["features"]), rows)] if profile["features"] else []
+    columns = ("cluster", *["keywords"] * bool(keywords), *profile["features"])
+    return [Table("", columns, rows)] if profile["features"] else []
 
 
 def _incidents(incidents: Sequence[Incident]) -> list[Table]:

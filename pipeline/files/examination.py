@@ -30,6 +30,8 @@ class Examination:
     seen: FileSurvey
     described: Settings | None = None
     """Settings that describe the records already."""
+    chosen: str | Sequence[str] | None = None
+    """The features, where these are no guess."""
     keyless: int = 0
     """Records without a key, where a column gives it."""
 
@@ -50,7 +52,7 @@ class Examination:
     @property
     def suggestion(self) -> Suggestion:
         """The settings that suit the records so far."""
-        found = suggest(self.seen, self.columns)
+        found = suggest(self.seen, self.columns, self.chosen)
         if self.decimal == "," and self.columns.decimal is None:
             found.notes.insert(0, Note("numbers have a decimal comma: 21,5 is 21.5; --decimal . reads them as text"))
         for path, column in self.seen.columns.items():
@@ -82,13 +84,19 @@ class Examination:
 
 
 def examine(
-    paths: Sequence[Path], columns: Columns, *, skip_bad: bool, limit: int | None, described: Settings | None = None
+    paths: Sequence[Path],
+    columns: Columns,
+    *,
+    skip_bad: bool,
+    limit: int | None,
+    described: Settings | None = None,
+    chosen: str | Sequence[str] | None = None,
 ) -> Examination:
-    """Look at the first records of some files, which settings may describe already.
+    """Look at the first records of some files, which settings may describe already, or the features of which they say.
 
     Raises what `SeveralFiles` raises.
     """
-    found = Examination(columns, ".", False, FileSurvey(), described)
+    found = Examination(columns, ".", False, FileSurvey(), described, chosen)
     with SeveralFiles(paths, columns, skip_bad=skip_bad) as source:
         batches = source.batches()
         for batch in limited(batches, min(limit or EXAMINED, EXAMINED)):

@@ -104,20 +104,22 @@ class Suggestion:
         return [*self.notes, *([Note(f"left out of the features: {listed}")] if listed else [])]
 
 
-def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
+def suggest(seen: FileSurvey, columns: Columns = NOTHING, chosen: str | Sequence[str] | None = None) -> Suggestion:
     """Guess the settings from what the columns hold, and note what stands in the way.
 
     Some hundred records are enough; with all of them nothing is missed. `columns` are the options that they were read
-    with.
+    with, `chosen` the features, where these are no guess: of the texts among them the values are found.
     """
     kinds = Kinds(seen)
-    sparse = _sparse_object(kinds.numbers, seen)
+    sparse = _sparse_object(kinds.numbers, seen) if chosen is None else None
     numbers = kinds.numbers if sparse is None else []
     arrays = [path for path, each in seen.columns.items() if each.only(list) and all(map(_is_array, each.sample))]
     as_array = bool(arrays) and len(seen.columns[arrays[0]].sample[0]) > len(numbers)
     source = source_of(seen, kinds)
     left_out = {} if as_array else _left_out(seen, numbers, columns.key or (source and source.path))
     features = arrays[0] if as_array else [path for path in numbers if path not in left_out]
+    if chosen is not None:
+        as_array, features = chosen in arrays, chosen if isinstance(chosen, str) else [*chosen]
     named = [features] if isinstance(features, str) else features
     in_sparse = [path for path in kinds.numbers if _parent(path) == sparse]
     notes = notes_on(seen, kinds, columns, source, set(kinds.numbers).difference(named, in_sparse))
@@ -131,7 +133,7 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
         of_requests = f"These are requests of OpenTelemetry: set input.format = {form} and its features (docs/data.md)"
         notes.append(Note(of_requests if form else "No column holds numbers: name those to use as input.features"))
     named_ids = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]
-    others = seen.columns.keys() - {*kinds.ids, *kinds.clocks, *kinds.labels, *numbers}
+    others = seen.columns.keys() - {*kinds.ids, *kinds.clocks, *kinds.labels}.difference(named) - {*numbers}
     left_out |= {path: _of_label(seen.columns[path]) for path in kinds.labels}
     left_out |= {
         path: f"{next(iter(column.words))} in all records"
@@ -141,6 +143,8 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     texts = [path for path in seen.columns if path in others and is_prose(seen.columns[path])]
     text_path = max(texts, key=lambda path: sum(map(len, seen.columns[path].sample))) if as_array and texts else None
     left_out |= {path: "texts: input.text_path gives clusters keywords" for path in texts if path != text_path}
+    if chosen is not None:
+        left_out = {}
     stream = _stream_of(seen, columns.key)
     # The key is the same in all records of a model.
     same = columns.key if stream == "key" else None
@@ -148,12 +152,14 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
         path: [str(value) for value in sorted(column.words or column.few)] or ["false", "true"]
         for path, column in seen.columns.items()
         if path != same
+        and (chosen is None or path in named)
         and (
             (path in others and _has_few_texts(column, seen.records))
             or (path in left_out and is_code(column, seen.records))
         )
     }
-    gaps = {path: missing for path in named if (missing := seen.records - seen.columns[path].present)}
+    there = [path for path in named if path in seen.columns]
+    gaps = {path: missing for path in there if (missing := seen.records - seen.columns[path].present)}
     unique = [path for path in seen.columns if path in others and names_each(seen.columns[path], seen.records)]
     ids = sorted(named_ids, key=lambda path: last(path).lower() != "id") or unique
     for path in [] if ids else [path for path in kinds.ids if seen.columns[path].unique][:1]:

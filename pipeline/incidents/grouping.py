@@ -214,9 +214,14 @@ def _alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None
             near = 0.5 * max(ranges, min(abs(each.value - each.usual) for each in (mine, yours)))
             alike += abs(mine.value - yours.value) <= near
         else:
-            ways = [(each.value - each.usual) / (each.high - each.low or 1.0) for each in (mine, yours)]
-            alike += ways[1] != 0 and 1 / 3 <= ways[0] / ways[1] <= 3
+            alike += goes_alike(mine, yours)
     return alike / len(names)
+
+
+def goes_alike(mine: Value, yours: Value) -> bool:
+    """Whether two values are off to the same side, and about as far."""
+    ways = [(each.value - each.usual) / (each.high - each.low or 1.0) for each in (mine, yours)]
+    return ways[1] != 0 and 1 / 3 <= ways[0] / ways[1] <= 3
 
 
 def _is_same(move: Move, value: float) -> bool:

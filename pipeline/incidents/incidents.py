@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import number
-from resonance.pipeline.incidents.grouping import Episode, are_close, episodes, together
+from resonance.pipeline.incidents.grouping import Episode, are_close, episodes, goes_alike, together
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
+from resonance.pipeline.incidents.units import BROKEN, Rescaled, is_fahrenheit, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import Incident, IncidentFeature, IncidentKind
@@ -16,17 +17,11 @@ from resonance.schemas import Incident, IncidentFeature, IncidentKind
 MANY: Final = 3
 """Streams that are a fleet; of fewer none is unlike the others."""
 
-BROKEN: Final = 0.5
-"""Share of a stream's records that are unlike all before where it broke; fewer are a new kind beside the usual ones."""
+RETURNED: Final = 3
+"""Times that a kind of records has come before it counts as one that comes again; as many are named."""
 
-UNITS: Final = (10.0, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
-"""How many times what it was a feature is in another unit, or what part of it, give or take `NEAR`."""
-
-NEAR: Final = 0.1
-"""Part by which a mean of some records is off."""
-
-FROM_ZERO: Final = 2.0
-"""Spreads that a feature has to be away from 0, so that it has a unit."""
+MOST_KINDS: Final = 20
+"""Kinds of a stream and a feature, the newest, of which it is known when they came."""
 
 SHOWN: Final = 4
 """Features of an incident."""
@@ -69,8 +64,10 @@ class IncidentTable:
             self._groups = together(episodes(self._signs.signs(), self._signs.paces()))
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
-        found = [_incident(group, known, centres) for group in self._groups]
-        return sorted(found, key=lambda each: (each["since"], each["key"]), reverse=True)
+        found = [(_incident(group, known, centres), group) for group in self._groups]
+        found.sort(key=lambda each: (each[0]["since"], each[0]["key"]))
+        _name_returns(found)
+        return [incident for incident, _ in reversed(found)]
 
     def heads(self) -> dict[str, str]:
         """Return for each alert and drift the key of its incident; as of `incidents`."""
@@ -93,9 +90,10 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
     since = _since(ordered)
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
     features = _features(ordered, known)
-    kind, factor = _kind(ordered, signs, features, known)
-    if kind == "unit":
-        features = features[:1]
+    unit = rescaled(ordered, signs)
+    kind = _kind(ordered, signs, unit, known)
+    if kind == "unit" and unit is not None:
+        features = [{"feature": unit.feature, "value": unit.factor * unit.usual, "usual": unit.usual}]
     elif kind == "broke" and _is_like_others(group[0], centres):
         kind = "like_others"
     alerts = [sign.key for sign in signs if sign.rule != "drift"]
@@ -115,10 +113,28 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
         "since": canonical(round(1000 * since)),
         "time": max(sign.stamp for sign in signs),
     }
-    if factor:
-        incident["factor"] = factor
+    if kind == "unit" and unit is not None:
+        incident["factor"] = unit.factor
     incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs)}"
     return incident
+
+
+def _name_returns(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
+    """Let the text of a kind of records that came back name the earlier times, the earliest incident first."""
+    kinds: dict[tuple[str, str], list[tuple[Value, list[str]]]] = {}
+    for incident, (episode, *others) in found:
+        if others or incident["kind"] not in ("new_kind", "back") or not episode.values:
+            continue
+        # An alert names the feature first that is farthest off.
+        name, value = next(iter(episode.values.items()))
+        own = kinds.setdefault((episode.place, name), [])
+        times = next((times for before, times in own if goes_alike(before, value)), None)
+        if times is None:
+            own[:] = [*own[-MOST_KINDS:], (value, times := [])]
+        if incident["kind"] == "back" and len(times) >= RETURNED:
+            last = ", ".join(time[:16].replace("T", " ") for time in times[: -RETURNED - 1 : -1])
+            incident["text"] += f"; seen {len(times):,} times before, last {last}"
+        times.append(incident["since"])
 
 
 def _ordered(group: Iterable[Episode]) -> list[Sign]:
@@ -176,30 +192,19 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     return found[:SHOWN]
 
 
-def _kind(
-    group: Sequence[Episode], signs: Sequence[Sign], features: Sequence[IncidentFeature], known: int
-) -> tuple[IncidentKind, float | None]:
-    """Return what happened; of another unit also how many times what it was the feature is."""
+def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None, known: int) -> IncidentKind:
+    """Return what happened."""
     if group[0].family != "data":
-        return ("silent" if group[0].family == "silent" else "other"), None
+        return "silent" if group[0].family == "silent" else "other"
+    if unit is not None:
+        return "unit"
     rules = {sign.rule for sign in signs}
-    first = features[0] if features else None
-    moved = {name for episode in group for name in episode.moves}
-    if len(moved) == 1 and first and first["usual"] and any(sign.is_whole for sign in signs):
-        own = [each.moves[first["feature"]] for each in group if each.moves]
-        factor = median(move.after for move in own) / first["usual"]
-        # Around 0 a mean says nothing of the unit.
-        says = all(abs(move.before * move.shift) >= FROM_ZERO * abs(move.after - move.before) for move in own)
-        times = max(factor, 1 / factor if factor else 0.0)
-        is_unit = any(abs(times - each) <= NEAR * each for each in UNITS)
-        if says and is_unit and len(group[0].centres) < MANY:
-            return "unit", factor
     if len(group) == 1 and known >= MANY and max(sign.unlike for sign in signs) >= BROKEN:
-        return "broke", None
+        return "broke"
     if not rules & {"unlike", "new_cluster"}:
-        return "drifted", None
+        return "drifted"
     is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster"))
-    return ("back" if is_known else "new_kind"), None
+    return "back" if is_known else "new_kind"
 
 
 def _names(streams: Sequence[str | None], known: int) -> str:
@@ -227,14 +232,17 @@ def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
     keywords = next((sign.keywords for sign in signs if sign.keywords), ())
     behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
     if incident["kind"] == "unit":
-        return f"{incident['features'][0]['feature']} in another unit{since}, x {incident['factor']:.3g}"
+        (each,) = incident["features"]
+        is_degrees = is_fahrenheit(each["value"], each["usual"] or 0.0)
+        how = f"{values}: Fahrenheit or Celsius" if is_degrees else f"x {number(incident['factor'])}"
+        return f"{each['feature']} in another unit{since}, {how}"
     if is_broken:
         return f"broke{at}{behind}; unlike the other {incident['known'] - 1:,} streams"
     if incident["kind"] == "like_others":
         return f"records as most other streams have them{since}{behind}"
     if incident["kind"] in ("new_kind", "back"):
         return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{behind}"
-    if incident["kind"] == "drifted":
+    if incident["kind"] == "drifted" and (behind or not signs[0].text):
         return f"drifted{since}{behind}"
     text = signs[0].text.removeprefix(f"{signs[0].stream} ")
     return f"{text}{since and ','}{since}"

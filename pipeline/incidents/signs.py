@@ -227,7 +227,13 @@ class SignTable:
             _prune(table)
         paces = self.paces()
         usual = median(paces.values()) if paces else 0.0
-        made = [partial(self._of_alert, each, paces.get(each["stream"], usual)) for _, each in self._alerts.values()]
+        # Of a share that changed the drift says more, as of all that it opens.
+        seen = {(each["stream"], each["time"]) for _, each in self._drifts.values()}
+        made = [
+            partial(self._of_alert, each, paces.get(each["stream"], usual))
+            for _, each in self._alerts.values()
+            if each["rule"] != "share" or (each["stream"], each["since"]) not in seen
+        ]
         made += [partial(self._of_drift, key, each) for key, (_, each) in self._drifts.items()]
         found = []
         for make in made:
@@ -246,7 +252,7 @@ class SignTable:
             onset -= pace * max(records - 1.0, 0.0)
         elif rule == "silent":
             onset -= evidence.get("seconds", 0.0)
-        elif alert.get("cluster") in self._begun:
+        elif rule == "new_cluster" and alert.get("cluster") in self._begun:
             begun = self._begun[alert["cluster"]][1]
             onset, centre = seconds(begun["time"]) - pace * begun["size"], begun["centre"]
             if alert["cluster"] in self._described:
@@ -270,6 +276,7 @@ class SignTable:
         drifts = f"{stream}/{version}/drift"
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
+            "; ".join(map(_without_features, drift.get("units", ())[:1])),
             moves=_moves(("moved",), ended, drift), varies=_moves(("widened", "narrowed"), ended, drift),
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
@@ -285,6 +292,15 @@ def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[s
         if feature["change"] in changes and feature["feature"] not in found:
             found[feature["feature"]] = Move(*map(float, _MOVED(feature)))
     return found
+
+
+def _without_features(unit: Mapping[str, Any]) -> str:
+    """Return what changed of a cluster, or of its stream, where that is no feature; else nothing."""
+    name = unit["cluster"] or "the stream"
+    if "share" in unit:
+        before, after = (f"{100 * unit['share'][when]:.3g} %" for when in ("before", "after"))
+        return f"{name} has {after} of the records, {before} before"
+    return f"features of {name} vary together differently" if "together" in unit["change"] else ""
 
 
 def _features(events: Iterable[Mapping[str, Any] | None]) -> Iterable[Mapping[str, Any]]:

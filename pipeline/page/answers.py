@@ -153,6 +153,7 @@ def cluster(view: DeploymentView, name: str) -> dict[str, Any]:
         row = _cluster_row(known, name, present, detail, peers)
         more = {
             "profile": _profile(detail, peers),
+            "keywords": detail.get("keywords", []),
             "omitted": detail.get("omitted", 0),
             "examples": _examples(view.examples(name)),
         }

@@ -95,6 +95,8 @@ class ReplayOutput:
 
     folder: Path | None = None
     name: str | None = None
+    kinds: Sequence[str] = TOPICS
+    """Those that a folder takes."""
 
 
 def replay_topics(
@@ -226,7 +228,7 @@ def _sinks(
     elif output.folder is not None:
         open_folder(output.folder)
         try:
-            yield [partial(FolderSink, output.folder, part) for part in range(len(partitions))]
+            yield [partial(FolderSink, output.folder, part, output.kinds) for part in range(len(partitions))]
         finally:
             join_parts(output.folder, len(partitions))
     else:

@@ -4,16 +4,33 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
+from typing import Final
 
 import orjson
+from resonance.engine.drift.layout import RANGE, STREAM_BASE
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.replay.initial_models import find_start, later_version
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.replay.sinks import Sink
+from resonance.pipeline.task.alerts.kernels import stream_rules
+from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.range_changes import RestlessRanges
 from resonance.pipeline.tasks import Task
+
+WATCHED_FROM: Final = RANGE + STREAM_BASE
+"""Records of a stream from which on its drift is seen."""
+
+ANSWERS: Final = stream_rules.SETTLE + stream_rules.FIRST_BLOCKS * stream_rules.BLOCK
+"""Answers behind the warm-up from which on records unlike all before are."""
+
+ALERTS_FROM: Final = 400
+"""About how many records these are with the usual warm-up."""
+
+LOOKED_AT: Final = 1_000
+"""Streams of a partition that are looked at for this: each may have to be read from disk."""
 
 _offset = attrgetter("offset")
 
@@ -24,6 +41,15 @@ def cut(records: Sequence[Record], offset: int) -> tuple[Sequence[Record], Seque
         return (), records
     place = bisect_left(records, offset, key=_offset)
     return records[:place], records[place:]
+
+
+def is_watched(model: StreamModel) -> bool:
+    """Whether what is unlike in a stream is seen, and its drift, as far as these are wanted."""
+    if model.root_node is not None:
+        return True
+    watch = None if model.drift is None else model.drift.watch
+    is_seen = model.alerts is None or model.alerts.integers[stream_rules.N] >= ANSWERS
+    return is_seen and (model.drift is None or (watch is not None and watch.records >= WATCHED_FROM))
 
 
 @dataclass(slots=True)
@@ -64,6 +90,8 @@ class Replayed(PartitionResult):
     """Features that left their range often."""
     warm_up: str = ""
     """How far the warm-ups are that last at the end."""
+    unwatched: list[str] = field(default_factory=list)
+    """Of the first streams those with too few records for alerts on answers, or for a drift to be seen."""
 
 
 class Answering:
@@ -109,6 +137,7 @@ class Answering:
         # Some may have opened before the range.
         self._found.open_alerts = dict(Counter(key.split("/")[1] for key in self.task.open_alerts))
         self._found.warm_up = self.task.counts.totals.warm_up_text
+        self._found.unwatched = [model.name for model in islice(self.task.models, LOOKED_AT) if not is_watched(model)]
         self._found.ranges = self.task.health.ranges.found()
         self._found.dead_letters = dict(self._dead_letters + (self.task.counts.dead_letters - self._before))
         return self._found

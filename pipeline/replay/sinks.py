@@ -52,12 +52,12 @@ class Nowhere:
 class FolderSink:
     """Writes the outputs of one partition to part files in an existing folder; `join_parts` concatenates them.
 
-    `part` is the number of this partition among all that are replayed.
+    `part` is the number of this partition among all that are replayed; outputs of other `kinds` are left out.
     """
 
-    def __init__(self, folder: Path, part: int) -> None:
+    def __init__(self, folder: Path, part: int, kinds: Iterable[str] = TOPICS) -> None:
         self._files: dict[str, BinaryIO] = {}
-        for kind in TOPICS:
+        for kind in kinds:
             self._files[kind] = part_of(folder, kind, part).open("wb", buffering=_BUFFER)
         self._keys: dict[bytes | None, bytes] = {}
 
@@ -69,11 +69,10 @@ class FolderSink:
 
     def write(self, outputs: Outputs) -> None:
         """Write the outputs of a batch."""
-        for kind in ("assignments", "cluster_events", "drift_events", "alerts"):
-            if messages := outputs.of(kind):
-                self._files[kind].write(b"".join(map(self._line, messages)))
-        for message in outputs.dead_letters:
-            self._files["dead_letters"].write(_dead_letter(message))
+        for kind, file in self._files.items():
+            if messages := outputs.of(kind) if kind != "clusters" else ():
+                form = _dead_letter if kind == "dead_letters" else self._line
+                file.write(b"".join(map(form, messages)))
 
     def _line(self, message: Message) -> bytes:
         key = self._keys.get(message.key)
@@ -85,7 +84,7 @@ class FolderSink:
 
     def close(self, models: Iterable[StreamModel] = ()) -> None:
         """Write the clusters of the models and what is buffered, and close the files."""
-        for model in models:
+        for model in models if "clusters" in self._files else ():
             for cluster in present(model):
                 value = {"stream": model.stream, "version": model.version, **cluster}
                 line = orjson.dumps({"key": cluster["id"], "value": value}, option=orjson.OPT_APPEND_NEWLINE)

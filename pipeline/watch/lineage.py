@@ -120,4 +120,5 @@ def _described(node: Relative) -> str:
     )
     end = {"version_started": "ended with its version", "stream_ended": "ended with its stream"}
     ended = f"{end.get(life.end or '', life.end)} {second(life.ended)}" if life.ended else "present"
-    return f"{life.id}{called}: {counted(life.size, 'record')}, {began}, {ended}"
+    as_of = "" if life.ended else " at its last event"
+    return f"{life.id}{called}: {counted(life.size, 'record')}{as_of}, {began}, {ended}"

@@ -74,6 +74,8 @@ class Filter:
     """Kinds of events; empty for all."""
     streams: frozenset[str] = field(default_factory=frozenset)
     """Empty for all."""
+    drift_once: bool = False
+    """Whether alerts that say no more than the drift events beside them are left out."""
 
     @classmethod
     def of(cls, kinds: Sequence[str], streams: Sequence[str]) -> "Filter":
@@ -96,6 +98,11 @@ class Filter:
         """Whether an output is wanted; a dead letter belongs to no stream."""
         if self.streams and stream_of(output) not in self.streams:
             return False
+        if self.drift_once and "drift" in self.kinds and output.kind == "alerts":
+            alert = output.payload or {}
+            # One that ends without an event says why.
+            if alert.get("rule") == "drift_open" and not ("reason" in alert or alert.get("evidence", {}).get("ended")):
+                return False
         return not (self.events and output.kind == "events") or output.payload.get("kind") in self.events
 
 

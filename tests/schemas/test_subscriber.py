@@ -299,6 +299,8 @@ def test_a_cluster_has_its_present_name_and_lineage(monkeypatch):
         for each in ("p0/1/0", "p0/1/1"):
             key, value = outputs.cluster(each)
             broker.append("shop.clusters", 0, value, key)
+        key, value = outputs.cluster("p0/1/3", keywords=["refund", "card"])
+        broker.append("shop.clusters", 0, value, key)
         key, value = outputs.cluster("p0/1/2", ended="absorbed", successors=["p0/1/0"])
         broker.append("shop.clusters", 0, value, key)
         broker.append("shop.cluster-events", 0, b"no event", b"p0")
@@ -309,6 +311,7 @@ def test_a_cluster_has_its_present_name_and_lineage(monkeypatch):
             # What absorbed it is what it is now.
             assert (reader.resolve("p0/1/2"), str(reader.name("p0/1/2"))) == ("p0/1/0", "night batch")
             assert not reader.name("p9/1/0")
+            assert str(reader.name("p0/1/3")) == "refund, card"
             assert reader.names.table.lives["p0/1/0"].splits == ("p0/1/1",)
             name(broker, "p0/1/1", "probes")
             end = time.monotonic() + 30

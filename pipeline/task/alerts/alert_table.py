@@ -1,10 +1,13 @@
 """Which alerts of a deployment are open: the topic of the alerts, folded."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.records import Record, routes_offset_header
+
+MOST_CLEARED: Final = 20_000
+"""Cleared alerts that are kept."""
 
 
 class OpenedAlert(NamedTuple):
@@ -51,7 +54,7 @@ class OpenAlertTable:
         self.opened: dict[str, OpenedAlert] = {}
         """By the key of the alert without its version and number."""
         self.cleared: dict[str, ClearedAlert] = {}
-        """The newest of each such key that is not open."""
+        """The newest that are over, by their whole keys."""
         self._learned: dict[str, list[str]] = {}
         """New clusters of each stream while its alert `unlike` is open."""
         self.numbers: dict[str, int] = {}
@@ -72,12 +75,14 @@ class OpenAlertTable:
                 continue
             # The newest message counts: after a reset an alert may have cleared with an abandoned history.
             self.opened.pop(place, None)
-            self.cleared.pop(place, None)
+            self.cleared.pop(payload["key"], None)
             learned = self._follow(payload, is_open)
             if is_open:
                 self.opened[place] = OpenedAlert(record, payload)
             else:
-                self.cleared[place] = ClearedAlert(payload, learned)
+                self.cleared[payload["key"]] = ClearedAlert(payload, learned)
+                if len(self.cleared) > MOST_CLEARED:
+                    del self.cleared[next(iter(self.cleared))]
 
     def alerts(self) -> list[Mapping[str, Any]]:
         """Return the open alerts, the most urgent and then the oldest first."""

@@ -1,10 +1,12 @@
 """The command line: what it takes, and what it says of what it cannot take."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -150,9 +152,13 @@ def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(tmp_pa
     assert "replayed 20 records" in said.out
     assert "input.features: warm, wet\n" in said.err
     assert "1 stream in the warm-up (20 of 25 records); prepare.warmup_records has how many it takes" in said.out
+    assert "too few records of own-readings: alerts are raised from about 400 of a stream on, drift" in said.out
+    assert "no incidents\n" in said.out
 
 
-def test_what_the_notes_on_a_file_advise_is_taken_where_wanted(tmp_path, printed):
+def test_what_the_notes_on_a_file_advise_is_taken_where_wanted(tmp_path, monkeypatch, printed):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     rows = [
         f"{1_700_000_000 + n},m{k},{(n * 7 + k) % 9 + 40 * (k == 1 and n >= 700)}%,{'?' if n % 9 else n % 50 / 7}"
         for n in range(1_000)
@@ -171,7 +177,36 @@ def test_what_the_notes_on_a_file_advise_is_taken_where_wanted(tmp_path, printed
     for command in ("replay", "evaluate"):
         said = printed(run, command, "own.csv", "--yes")
         assert "taken: --null '?' --time ts --key machine --time-form %s --numbers\ninput.features: load\n" in said.err
-    assert "p0:m1: broke 2023-11-14 22:25:00, load 4" in said.out
+        assert "p0:m1: broke 2023-11-14 22:25:00, load 4" in said.out
+    (incident,) = json.loads(printed(run, "replay", "own.csv", "--yes", "--json").out)["incidents"]
+    assert incident["kind"] == "broke"
+    assert "too few records" not in said.out
+    assert not [*(tmp_path / "temporary").iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("setting", "features"),
+    [
+        ('input.features=["load", "mode"]', ["load", "mode"]),
+        ('prepare.categories={"mode": ["off", "on"]}', ["load", "heat", "mode"]),
+        ("input.dimension=4", ["load", "heat"]),
+    ],
+)
+def test_what_is_set_for_a_file_leaves_the_rest_to_be_found(tmp_path, printed, setting, features):
+    rows = [
+        {"at": f"2026-01-01T00:{n // 60:02}:00Z", "id": f"r{n}", "mode": ["off", "on"][n % 2], "label": "ab"[n % 2]}
+        | {"load": n % 7 / 9 + 40 * (n % 2), "heat": n % 11 / 9 + 50 * (n % 2)}
+        for n in range(600)
+    ]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    printed(run, "replay", "own.jsonl", "-o", "out", "--set", setting)
+    last = json.loads((tmp_path / "out" / "assignments.jsonl").read_text().splitlines()[-1])["value"]
+    assert (last["id"], last["time"]) == ("r599", "2026-01-01T00:09:00.000Z")
+    named = json.loads((tmp_path / "out" / "clusters.jsonl").read_text().splitlines()[-1])["value"]["centre"]
+    assert list(dict.fromkeys(name.partition("=")[0] for name in named)) == features
+    # Settings of a file say how a worker reads the records, so that nothing is found beside them.
+    (tmp_path / "resonance.toml").write_text('[input]\ntopics = ["t"]\nfeatures = ["load"]\n')
+    assert "own.jsonl" not in printed(run, "replay", "own.jsonl", "--set", "engine.valley=0.5").err
 
 
 HEAVY = {"numpy", "numba", "faust", "aiokafka", "confluent_kafka", "pyarrow", "rich", "pydantic_settings"}

@@ -93,6 +93,59 @@ def test_one_feature_of_a_whole_stream_that_is_many_times_what_it_was_is_in_anot
     assert (found["kind"], found["factor"], found["certainty"]) == ("unit", pytest.approx(100), "likely")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        (36.0, 10.0, "x 0.278"),
+        (25.0, 77.0, "heat 77, usually 25: Fahrenheit or Celsius"),
+        (77.0, 25.0, "heat 25, usually 77: Fahrenheit or Celsius"),
+    ],
+)
+def test_metres_a_second_and_fahrenheit_are_other_units(before, after, text):
+    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(before, after)))
+    assert found["text"] == f"p1:d1: heat in another unit since 2026-05-06 05:05:00, {text}"
+
+
+def test_another_unit_is_one_beside_features_that_move_a_little_and_a_load_ten_times_as_high_is_none():
+    for heat, noise, kind in ((620.0, 4.0, "unit"), (620.0, 9.0, "drifted"), (62.0, 4.0, "drifted")):
+        (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, heat), noise=(3.0, noise)))
+        assert (found["kind"], len(found["features"])) == (kind, 1 if kind == "unit" else 2)
+
+
+def test_while_a_drift_lasts_the_record_of_the_alert_says_the_unit():
+    # The drift has seen the first records of the new unit, and its mean is of both.
+    lasts = drift("p1:d1", 310, scope="stream", heat=(23.0, 12.0))
+    for value, kind in ((0.24, "unit"), (1.1, "broke")):
+        opened = named(alert("p1:d1", 312, records=6.0, unlike=6.0), heat=(value, 23.0))
+        (found,) = incidents(lasts, opened)
+        assert (found["kind"], found.get("factor")) == (kind, 0.01 if kind == "unit" else None)
+
+
+def test_a_share_that_changed_is_one_incident_with_its_drift_and_says_which():
+    drifted = drift("p1:d1", 310)
+    share = {"before": 0.05, "after": 0.14}
+    drifted[1]["units"] = [{"cluster": "p1:d1/1/4", "change": ["more"], "features": [], "share": share}]
+    of_share = alert("p1:d1", 310, "share", severity="warning", before=0.05, after=0.14)
+    of_share[1]["cluster"] = "p1:d1/1/4"
+    (found,) = incidents(of_share, drifted)
+    assert found["text"] == "p1:d1: p1:d1/1/4 has 14 % of the records, 5 % before, since 2026-05-06 05:05:00"
+
+
+def test_a_kind_that_comes_each_night_says_when_it_came_before():
+    nights = []
+    for night in range(5):
+        opened = named(alert("p1:d1", 270 + 280 * night, records=5.0, known=float(night > 0)), disk=(120.0, 40.0))
+        opened[1]["key"] += str(night)
+        nights.append(opened)
+    other = named(alert("p1:d1", 400, records=5.0, known=1.0), cpu=(100.0, 35.0), disk=(120.0, 40.0))
+    other[1]["key"] += "other"
+    texts = [each["text"] for each in incidents(other, *nights, streams=2)]
+    (fifth, fourth, *_) = texts
+    assert fifth.endswith("; seen 4 times before, last 2026-05-06 18:28, 2026-05-06 13:48, 2026-05-06 09:08")
+    assert "; seen 3 times before, " in fourth
+    assert sum("times before" in text for text in texts) == 2
+
+
 def test_around_zero_a_mean_says_nothing_of_the_unit():
     (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(0.002, 1.9)))
     assert found["kind"] == "drifted"

@@ -231,6 +231,8 @@ def test_a_cleared_alert_that_was_learned_has_the_clusters_that_became_normal() 
             alert("cleared", "unlike", "b", 5),
             alert("cleared", "unlike", "a", 6),
             alert("cleared", "new_cluster", "a", 7, "a/1/3"),
+            # What was over before the same opens again is listed beside it.
+            alert("opened", "unlike", "b", 8),
         ]
     )
     found = [(each.payload["rule"], each.payload["stream"], list(each.learned)) for each in table.ended()]

@@ -115,12 +115,12 @@ def test_the_lineage_is_a_tree_with_sizes_and_times(monkeypatch, broker, printed
     assert run(monkeypatch, broker, "inspect", B, "--as", "x") == 2
     printed(run, broker, "inspect", A, "--as", "checkout")
     assert printed(run, broker, "inspect", A).out.splitlines() == [
-        f"{A} (checkout): 60 records, emerged 2026-01-05 08:00:00, present",
+        f"{A} (checkout): 60 records at its last event, emerged 2026-01-05 08:00:00, present",
         "came from:",
         f"└─ absorbed {B}: 40 records, emerged 2026-01-05 08:00:01, absorbed 2026-01-05 08:00:04",
         "became:",
-        f"└─ gave {C} (from checkout): 6 records, split off 2026-01-05 08:00:02, present",
-        f"   └─ gave {D} (from checkout): 4 records, split off 2026-01-05 08:00:03, present",
+        f"└─ gave {C} (from checkout): 6 records at its last event, split off 2026-01-05 08:00:02, present",
+        f"   └─ gave {D} (from checkout): 4 records at its last event, split off 2026-01-05 08:00:03, present",
     ]
     tree = json.loads(printed(run, broker, "inspect", D, "--json").out)
     (parent,) = tree["came_from"]

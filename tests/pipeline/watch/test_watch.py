@@ -362,3 +362,14 @@ def test_what_a_later_release_says_otherwise_is_shown_as_it_stands():
 
 def test_the_name_of_a_topic_is_a_kind_too():
     assert Filter.of(["cluster-events", "drift-events"], ()).kinds == ("events", "drift")
+
+
+def test_a_drift_is_one_line_unless_each_alert_is_wanted():
+    payload = {"rule": "drift_open", "kind": "opened", "evidence": {"units": 1.0}, "stream": "p0"}
+    opened = WatchedOutput("alerts", None, payload)
+    ended = WatchedOutput("alerts", None, payload | {"kind": "cleared", "evidence": {"ended": 1.0}})
+    assert Filter().wants(opened)
+    once = Filter(drift_once=True)
+    assert not once.wants(opened)
+    assert once.wants(ended)
+    assert Filter(("alerts",), drift_once=True).wants(opened)

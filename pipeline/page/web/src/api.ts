@@ -42,7 +42,7 @@ export type Names = Record<string, string>;
 export interface Example { id: string | number | null; where: string; score: number }
 export interface ClusterPage {
   id: string; stream: string; present: boolean; name: string; size?: number; share?: number | null; since?: string; seen?: string;
-  how?: string; level?: number; profile: Feature[]; omitted?: number; history: History; events: Entry[]; examples: Example[]; command?: string; names: Names;
+  how?: string; level?: number; profile: Feature[]; keywords?: string[]; omitted?: number; history: History; events: Entry[]; examples: Example[]; command?: string; names: Names;
   lineage: { parent: string | null; children: string[]; absorbed: { id: string; time: string; size: number }[]; heir: string | null };
 }
 export interface Events { entries: Entry[]; newest: number }

@@ -31,7 +31,8 @@ export class ClusterPage implements Page {
       h("section", {}, h("h2", {}, "Share over time"), series.some((count) => count)
         ? h("div", { class: "tall" }, spark(series, found.history.total, `share from ${clock(found.history.start)} on`))
         : h("p", { class: "quiet" }, "None of the records that this page has seen.")),
-      found.profile.length ? h("section", {}, h("h2", {}, "Profile, beside the other clusters"), profile(found.profile),
+      found.profile.length ? h("section", {}, h("h2", {}, "Profile, beside the other clusters"),
+        found.keywords?.length ? h("p", {}, `Keywords of its texts: ${found.keywords.join(", ")}`) : "", profile(found.profile),
         found.omitted ? h("p", { class: "quiet small" }, `${number(found.omitted)} features are left out of the messages.`) : "") : "",
       found.present && found.level === 1 ? h("section", {}, h("h2", {}, "Typical records"), ...examples(found)) : "",
       h("section", {}, h("h2", {}, "Lineage"), lineage(found)),

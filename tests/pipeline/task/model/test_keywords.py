@@ -23,7 +23,7 @@ from resonance.pipeline.text import words
 from resonance.pipeline.watch.sentences import portrait, sentence
 from resonance.schemas import AutomaticNames, ClusterTable
 
-from tests.pipeline import streams
+from tests.pipeline import commands, streams
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import alike, payloads, points, records, run, settings, task, value_of
 from tests.pipeline.task.test_partition_task import ENGINES, changed
@@ -203,6 +203,7 @@ def test_clusters_are_named_by_their_words_and_never_by_numbers_of_an_embedding(
         assert set(re.findall("[a-z]+", said)) < set().union(*kinds)
         assert name == ", ".join(each["keywords"][:2])
         assert rows[each["id"]] == (said, [])
+        assert answers.cluster(page, each["id"])["keywords"] == table.keywords(each["id"]) == each["keywords"]
     assert len(present) == 3
     assert [each["keywords"] for each in worker.models.clusters("p0")] == [each["keywords"] for each in present]
     assert sum(event["kind"] == "described" for event in payloads(outputs.cluster_events)) < 12
@@ -341,6 +342,25 @@ def test_incidents_say_the_keywords_in_whichever_order_outputs_come_and_alerts_d
         (incident,) = (each for each in found.incidents() if opened["key"] in each["alerts"])
         assert incident["text"].startswith("p0: a new kind of records since ")
         assert incident["text"].endswith(f": {said}")
+
+
+def test_keywords_are_in_the_report_of_an_evaluation_and_in_the_wide_table(tmp_path, monkeypatch, capsys):
+    log = tickets(1_500)
+    (tmp_path / "own.jsonl").write_bytes(b"\n".join(each.value for each in log))
+    arguments = (str(tmp_path / "own.jsonl"), "--processes", "1", "-o", str(tmp_path / "out"))
+    assert commands.run(monkeypatch, "evaluate", *arguments) == 0
+    found = orjson.loads((tmp_path / "out" / "report.json").read_bytes())["detail"]["keywords"]
+    assert len(found) == 3
+    page = (tmp_path / "out" / "report.html").read_text()
+    deployment = MemoryDeployment(monkeypatch, stream="partition", **EMBEDDED)
+    deployment.logs[streams.TOPIC, 0] = log
+    deployment.work(1_500, everything=True)
+    capsys.readouterr()
+    assert commands.run(monkeypatch, "inspect", "--stream", "p0", "--wide") == 0
+    wide = capsys.readouterr().out
+    for words_of in found.values():
+        assert ", ".join(words_of) in page
+        assert words_of[0] in wide
 
 
 # Files

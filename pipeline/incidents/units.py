@@ -1,0 +1,104 @@
+"""Features that are in another unit since: many times what they were, by a usual factor, or in Fahrenheit."""
+
+from collections.abc import Sequence
+from math import inf
+from statistics import median
+from typing import Final, NamedTuple
+
+from resonance.pipeline.incidents.grouping import Episode
+from resonance.pipeline.incidents.signs import Move, Sign
+
+UNITS: Final = (3.6, 10.0, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
+"""How many times what it was a feature is in another unit, or what part of it, give or take `NEAR`."""
+
+SURE: Final = 60.0
+"""The least of them of which one record is enough, or a mean where others have moved a little."""
+
+NEAR: Final = 0.1
+"""Part by which a mean of some records is off."""
+
+FROM_ZERO: Final = 2.0
+"""Spreads that a feature has to be away from 0, so that it has a unit."""
+
+SURELY_AWAY: Final = 2.5
+"""How many times its usual reach a feature has to be away from 0, so that the unit of one record is known."""
+
+LITTLE: Final = 2.0
+"""How many times what they were, or what part of it, other features may be meanwhile."""
+
+MOST_CENTRES: Final = 2
+"""New clusters that come with another unit; a stream that broke has records of more kinds."""
+
+BROKEN: Final = 0.5
+"""Share of a stream's records that are unlike all before where it broke; fewer are a new kind beside the usual ones."""
+
+
+class Rescaled(NamedTuple):
+    """A feature in another unit."""
+
+    feature: str
+    usual: float
+    """Its mean before."""
+    factor: float
+    """How many times that it is."""
+
+
+def rescaled(group: Sequence[Episode], signs: Sequence[Sign]) -> Rescaled | None:
+    """Return the feature that is in another unit, where that is what happened.
+
+    While a drift lasts its mean is of both units, and a record of an alert says more; afterwards it knows better.
+    """
+    lasts = max(sign.until for sign in signs) in (0.0, inf)
+    found = [_by_alert(each) for each in group] if lasts else [None]
+    units = [each for each in found if each is not None]
+    if len(units) == len(found) and len({(each.feature, each.factor) for each in units}) == 1:
+        return units[0]._replace(usual=median(each.usual for each in units))
+    if not any(sign.is_whole for sign in signs) or len(group[0].centres) > MOST_CENTRES:
+        return None
+    return _by_means(group)
+
+
+def is_fahrenheit(value: float, usual: float) -> bool:
+    """Whether degrees Celsius have become Fahrenheit, or the reverse."""
+    return any(abs(1.8 * a + 32 - b) <= 0.25 * NEAR * abs(b) for a, b in ((value, usual), (usual, value)))
+
+
+def _by_means(group: Sequence[Episode]) -> Rescaled | None:
+    moves: dict[str, list[Move]] = {}
+    for episode in group:
+        for name, move in episode.moves.items():
+            moves.setdefault(name, []).append(move)
+    units, others = [], []
+    for name, own in moves.items():
+        usual, after = median(move.before for move in own), median(move.after for move in own)
+        factor = after / usual if usual else 0.0
+        times = max(factor, 1 / factor if factor else inf)
+        # Around 0 a mean says nothing of the unit.
+        says = all(abs(move.before * move.shift) >= FROM_ZERO * abs(move.after - move.before) for move in own)
+        near = any(abs(times - each) <= NEAR * each for each in UNITS) or is_fahrenheit(after, usual)
+        if says and near and (len(moves) == 1 or times >= (1 - NEAR) * SURE):
+            units.append(Rescaled(name, usual, factor))
+        else:
+            others.append(times)
+    return units[0] if len(units) == 1 and all(0 < times <= LITTLE for times in others) else None
+
+
+def _by_alert(episode: Episode) -> Rescaled | None:
+    """Return the feature whose value in the record of an alert would be a usual one in another unit."""
+    moves = episode.moves
+    # Beside it features are a little off, where the record is compared with another cluster.
+    far = [n for n, each in episode.values.items() if abs(each.value - each.usual) > FROM_ZERO * (each.high - each.low)]
+    (name, *more) = moves or far or [""]
+    each, move = episode.values.get(name), moves.get(name)
+    if more or each is None or max(sign.unlike for sign in episode.signs) < BROKEN:
+        return None
+    # What the record is most like may be another cluster than it would be in the old unit.
+    usual, reach = each.usual, each.high - each.low
+    if move is not None:
+        usual, reach = move.before, abs(FROM_ZERO * (move.after - move.before) / (move.shift or 1.0))
+    if abs(usual) < SURELY_AWAY * reach:
+        return None
+    # One record that is a few times what it was is no other unit, and it does not say whether that is 1,000 or 1,024.
+    sure = [factor for unit in UNITS if unit >= SURE and unit != 1024.0 for factor in (unit, 1 / unit)]
+    factor = min(sure, key=lambda factor: abs(each.value / factor - usual))
+    return Rescaled(name, usual, factor) if abs(each.value / factor - usual) <= reach else None
