@@ -137,8 +137,9 @@ def completed(arrays: Mapping[str, IntArray | FloatArray]) -> Mapping[str, IntAr
 
     Before revision 4 balls counted no pauses: as if hits were independent. Before revision 7 no steps were counted.
     """
-    head = len(stored_fields(Model)["head"])
-    arrays = {**arrays, "head": np.pad(arrays["head"], (0, max(0, head - len(arrays["head"]))))}
+    head = arrays["head"]
+    if head.shape == (len(stored_fields(Model)["head"]) - 2,):
+        arrays = {**arrays, "head": np.concatenate((head, np.zeros(2, np.int64)))}
     if not {"usual", "unusual"} & arrays.keys():
         arrays = {**arrays, "usual": arrays["middle"], "unusual": arrays["narrow"]}
     if "dispersion" in arrays:
