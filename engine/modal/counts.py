@@ -87,7 +87,7 @@ def keep_variation(model, i, clock, value):
 @inline
 def is_walk(model):
     """Whether most records lie where the one before them lay, as those of a stream that moves by small steps do."""
-    return 2 * model.stays > model.steps
+    return 2 * model.stays[0] > model.steps[0]
 
 
 @jit
@@ -98,7 +98,7 @@ def _stay(model):
     through a cluster.
     """
     balls = max(1.0, model.landmarks / (_IN_BALL * max(1, model.clusters)))
-    share = min(model.stays / max(1, model.steps), _MOST_STAYS)
+    share = min(model.stays[0] / max(1, model.steps[0]), _MOST_STAYS)
     # Where records are independent some stay, too.
     excess = max(0.0, share - max(_FEW_STAYS, 2.0 / balls)) / (1.0 - share)
     return 1.0 + excess / exp_minus(log(balls) / max(1.0, model.dimension[0]))

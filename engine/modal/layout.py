@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.parameters import MAX, Parameter, filled
-from resonance.kernels.table import Table, floats, ints, new, stored_fields
+from resonance.kernels.table import Table, floats, ints, new
 
 PARAMETERS = (
     Parameter("landmarks", int, 1024, "records kept to represent the others", 64, 16_384),
@@ -73,10 +73,10 @@ class Model(Table):
     budget: int = ints(rows="head")  # landmarks that it may have
     enough: int = ints(high="learned", rows="head")  # records learned at the last reading that needed no more of them
     crowded: int = ints(high=1, rows="head")  # 1 where more were needed for long, and there may be no more
-    steps: int = ints(high="learned", rows="head")  # of late, to a record from one unlike it
-    stays: int = ints(high="steps", rows="head")  # of these, the ones within the ball of a landmark
     dimension: FloatArray = floats(1, low=0.0, high="d")  # intrinsic, at the last reading; 0 before the first
     dispersion: FloatArray = floats(1, low=0.0)  # the variance of counts beside theirs, at the last reading; 0 before
+    steps: IntArray = ints(1, high="learned")  # of late, to a record from one unlike it
+    stays: IntArray = ints(1, high="learned")  # of these, the ones within the ball of a landmark
     previous: FloatArray = floats("d", most=MAGNITUDE)  # the last record
     at: FloatArray = floats("d", f"landmarks+{STAGGER}", most=MAGNITUDE, turned=True)
     id: IntArray = ints("landmarks", below="next_id", distinct=True, rows="number")
@@ -137,9 +137,8 @@ def completed(arrays: Mapping[str, IntArray | FloatArray]) -> Mapping[str, IntAr
 
     Before revision 4 balls counted no pauses: as if hits were independent. Before revision 7 no steps were counted.
     """
-    head = arrays["head"]
-    if head.shape == (len(stored_fields(Model)["head"]) - 2,):
-        arrays = {**arrays, "head": np.concatenate((head, np.zeros(2, np.int64)))}
+    if not {"steps", "stays"} & arrays.keys():
+        arrays = {**arrays, "steps": np.zeros(1, np.int64), "stays": np.zeros(1, np.int64)}
     if not {"usual", "unusual"} & arrays.keys():
         arrays = {**arrays, "usual": arrays["middle"], "unusual": arrays["narrow"]}
     if "dispersion" in arrays:

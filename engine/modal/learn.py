@@ -308,10 +308,10 @@ def _repeats(model, x):
 def _count_step(model, near, repeated):
     """Count whether a record, the last learned, is nearest to the same landmark as the one before it."""
     if not repeated:
-        model.steps += 1
-        model.stays += model.last[near] == model.learned - 1
-        if model.steps == _STEPS:
-            model.steps, model.stays = _STEPS // 2, model.stays // 2
+        model.steps[0] += 1
+        model.stays[0] += model.last[near] == model.learned - 1
+        if model.steps[0] == _STEPS:
+            model.steps[0], model.stays[0] = _STEPS // 2, model.stays[0] // 2
 
 
 @jit
