@@ -122,7 +122,7 @@ def test_every_message_keeps_the_schema_is_keyed_by_its_alert_and_numbered_by_it
     assert len({dict(message.headers)["ce_id"] for message in whole.alerts}) == len(whole.alerts)
 
 
-@pytest.mark.parametrize("first", range(7, len(LOG), 211))
+@pytest.mark.parametrize("first", range(7, len(LOG), 422))
 def test_a_restore_at_any_record_goes_on_bit_for_bit(whole: Outputs, first: int) -> None:
     held = Held(task(given()))
     found = []
