@@ -13,11 +13,11 @@ pytestmark = pytest.mark.timeout(120)
 
 def test_no_broker():
     port = free_port()
-    settings = {"broker.bootstrap": f"127.0.0.1:{port}", "input.topics": "in", "broker.answer_timeout": 3}
+    settings = {"broker.bootstrap": f"127.0.0.1:{port}", "input.topics": "in", "broker.answer_timeout": 1}
     with WorkerProcess(settings) as worker:
         line = worker.last_line(69)
     assert "exit code 69" in line
-    assert f"no Kafka broker answers at 127.0.0.1:{port} within 3 s" in line
+    assert f"no Kafka broker answers at 127.0.0.1:{port} within 1 s" in line
     assert "set broker.bootstrap" in line
 
 

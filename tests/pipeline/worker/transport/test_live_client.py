@@ -124,10 +124,10 @@ def test_a_member_reads_each_partition_once_from_where_it_seeks_and_leaves(broke
 def test_seeks_in_the_middle_of_reading_lose_and_repeat_nothing(broker, way):
     with member_of(broker) as member:
         generation = member.join().generation
-        for start in range(20):
+        for start in range(8):
             member.thread.seek(dict.fromkeys(PLACES, start), generation).result(ENOUGH)
             time.sleep(0.001 * (start % 3))
-        member.until_read_from(19)
+        member.until_read_from(7)
 
 
 def test_a_thread_that_is_full_leaves_with_records_in_its_queue(broker, way):
@@ -170,7 +170,7 @@ def test_pauses_in_the_middle_of_reading_lose_and_repeat_nothing(broker, way, mo
     def paused():
         """Another one each time, until the worker has read much."""
         rounds.append(1)
-        return {draw.choice(PLACES)} if len(rounds) < 40 else ()
+        return {draw.choice(PLACES)} if len(rounds) < 20 else ()
 
     with member_of(broker, paused=paused) as member:
         generation = member.join().generation
