@@ -190,6 +190,6 @@ def test_what_cannot_be_promoted_is_one_sentence(broker, monkeypatch, capsys):
     refused = partial(command, monkeypatch, capsys, deployment, code=69)
     for line in (("promote", "missing", "--over", deployment.name), ("compare", "missing", deployment.name)):
         assert "there is no deployment missing" in refused(*line).err
-    deployment.settings |= {"broker.bootstrap": "127.0.0.1:1", "broker.answer_timeout": 2}
+    deployment.settings |= {"broker.bootstrap": "127.0.0.1:1", "broker.answer_timeout": 0.5}
     for line in (("compare", "a", "b"), ("promote", "a", "--over", "b")):
         assert "127.0.0.1:1" in refused(*line).err
