@@ -51,7 +51,9 @@ class Member:
     def __init__(self, broker, loop, **changes):
         self.memberships, self.revoked, self.owner = queue.SimpleQueue(), [], FakeOwner()
         connection = broker.client_settings() | {"client.id": "worker-1"}
-        self.options = options(client=connection, group=f"group{time.monotonic()}", gather_seconds=0.0, **changes)
+        self.options = options(
+            client=connection, group=f"group{time.monotonic()}", gather_seconds=0.0, fetch_wait_ms=50, **changes
+        )
         rebalances = Rebalances(lambda: loop, self.on_assigned, self.on_revoked, 5.0)
         self.thread = ClientThread(self.options, self.owner, rebalances)
 
@@ -123,10 +125,10 @@ def test_a_member_reads_each_partition_once_from_where_it_seeks_and_leaves(broke
 def test_seeks_in_the_middle_of_reading_lose_and_repeat_nothing(broker, way):
     with member_of(broker) as member:
         generation = member.join().generation
-        for start in range(8):
+        for start in range(20):
             member.thread.seek(dict.fromkeys(PLACES, start), generation).result(ENOUGH)
             time.sleep(0.001 * (start % 3))
-        member.until_read_from(7)
+        member.until_read_from(19)
 
 
 def test_a_thread_that_is_full_leaves_with_records_in_its_queue(broker, way):
@@ -169,7 +171,7 @@ def test_pauses_in_the_middle_of_reading_lose_and_repeat_nothing(broker, way, mo
     def paused():
         """Another one each time, until the worker has read much."""
         rounds.append(1)
-        return {draw.choice(PLACES)} if len(rounds) < 20 else ()
+        return {draw.choice(PLACES)} if len(rounds) < 40 else ()
 
     with member_of(broker, paused=paused) as member:
         generation = member.join().generation
