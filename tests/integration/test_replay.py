@@ -114,9 +114,8 @@ def test_a_replay_says_what_was_recorded_in_files_and_on_topics(recorded, tmp_pa
 
 
 def test_an_evaluation_measures_what_was_recorded(recorded, tmp_path, monkeypatch, capsys):
-    settings = (word for name, value in recorded.settings.items() for word in ("--set", f"{name}={value}"))
-    command = ("evaluate", recorded.input, *settings, "--engine", "modal", "--engine", "evq", "-o", str(tmp_path))
-    assert run(monkeypatch, *command, "--processes", "2", "--json") == 0
+    engines = ("--engine", "modal", "--engine", "evq", "--processes", "2")
+    assert run(monkeypatch, "evaluate", recorded.input, *recorded.options, *engines, "-o", str(tmp_path), "--json") == 0
     document = orjson.loads(capsys.readouterr().out)
     modal, evq = document["candidates"]
     answers = values(read_topic(recorded.broker, f"{recorded.name}.assignments"))
