@@ -68,9 +68,10 @@ def test_a_range_that_is_another_one_is_a_drift_event():
     assert event["threshold"] == pytest.approx(1.0, abs=0.08)
 
 
-def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_same():
-    settings = given(stream="key", snapshots__records=300)
-    log, _ = log_of(7_000, keys=True)
+@pytest.mark.parametrize("stream", ["partition", "key"])
+def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_same(stream):
+    settings = given(stream=stream, snapshots__records=300)
+    log, _ = log_of(7_000, keys=stream == "key")
     _, expected = alike(settings, log, (3_400, 4_212, 4_213))
     assert expected.cluster_events
     assert expected.drift_events
