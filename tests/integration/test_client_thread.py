@@ -28,7 +28,7 @@ class Member:
     def __init__(self, broker, loop, group, name, topic, session=6.0):
         self.topic, self.memberships, self.owner, self.before_revoke = topic, queue.SimpleQueue(), FakeOwner(), None
         connection = {"bootstrap.servers": broker, "client.id": name}
-        self.options = options(client=connection, group=group, session_seconds=session)
+        self.options = options(client=connection, group=group, session_seconds=session, fetch_wait_ms=50)
         self.thread = ClientThread(
             self.options, self.owner, Rebalances(lambda: loop, self.assigned, self.revoked, 20.0)
         )

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.brokers import produce, read_topic
-from tests.integration.workers import Deployment, consumer, records
+from tests.integration.workers import Deployment, records
 
 pytestmark = pytest.mark.broker
 
@@ -199,22 +199,6 @@ def test_topics_that_change_end_a_running_worker_and_the_next_start(working, wha
     with deployment.worker() as again:
         line = again.last_line(restart)
     assert ("does not exist" if restart == 69 else text) in line
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
-def test_an_offset_set_forward_by_another_program(deployment, mode):
-    deployment.settings["delivery.mode"] = mode
-    produce(deployment.broker, deployment.input, records(100, 2, first=COUNT))
-    work(deployment)
-    produce(deployment.broker, deployment.input, records(COUNT, 2, first=COUNT + 100))
-    with consumer(deployment.broker, deployment.name) as tool:
-        tool.commit(offsets=[TopicPartition(deployment.input, 0, 700)], asynchronous=False)
-    line = stopped(deployment)
-    assert f"[0]: group {deployment.name} is at offset 700, which no worker committed" in line
-    assert "`resonance worker --resume-from-snapshot`" in line
-    work(deployment, "--resume-from-snapshot")
-    assert sorted(deployment.answers()) == [(p, n) for p in (0, 1) for n in range(COUNT + 50)]
 
 
 def test_a_worker_with_other_settings_leaves_the_others_alone(working):

@@ -6,9 +6,7 @@ import random
 import resource
 import signal
 import socket
-import threading
 import urllib.request
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -115,14 +113,6 @@ def test_what_none_of_them_can_use_is_said_once(broker):
     assert worker.log().count("exit code 69") == 1
 
 
-def test_the_first_one_that_is_killed_early_is_no_success(broker):
-    with processes(Deployment(broker)) as worker:
-        wait_until(lambda: pids(worker))
-        os.kill(pids(worker)[0], signal.SIGKILL)
-        assert worker.ended(30) == 137
-    assert "all workers end: signal 9 ended worker 1 before it worked" in worker.log()
-
-
 @pytest.mark.nightly
 def test_one_that_cannot_start_again_takes_no_other_along_and_all_end_with_the_process_that_started_them(broker):
     deployment = Deployment(broker)
@@ -140,26 +130,3 @@ def test_one_that_cannot_start_again_takes_no_other_along_and_all_end_with_the_p
         assert children[0] == first
         worker.kill()
         wait_until(lambda: not any(map(is_there, children)))
-
-
-class Other(BaseHTTPRequestHandler):
-    """Another program, which answers everything with JSON."""
-
-    def do_GET(self):
-        self.send_response(404)
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        self.wfile.write(b'{"detail": "Not Found"}')
-
-    def log_message(self, *_):
-        pass
-
-
-def test_a_port_that_another_program_has_is_named(broker):
-    first = free_ports(3)
-    with HTTPServer(("127.0.0.1", first + 1), Other) as other:
-        threading.Thread(target=other.serve_forever, daemon=True).start()
-        with processes(Deployment(broker), settings={"worker.web_port": first}) as worker:
-            assert "all workers end: the last line of worker 1, code 2, says why" in worker.last_line(2)
-        other.shutdown()
-    assert f"worker.web_port = {first + 1}: something listens on 127.0.0.1:{first + 1} already" in worker.log()

@@ -32,13 +32,9 @@ SHARED = {
 }
 
 
-def options(deployment):
-    return [f"--set={name}={value}" for name, value in deployment.settings.items()]
-
-
 def command(patch, output, deployment, *arguments, code=0):
     """Run a command for a deployment, which ends with a code; return what it printed."""
-    found, shown = run(patch, *arguments, *options(deployment)), output.readouterr()
+    found, shown = run(patch, *arguments, *deployment.options), output.readouterr()
     assert found == code, shown.out + shown.err
     return shown
 
@@ -77,7 +73,7 @@ class Pair:
         """Let a promotion of its own process die at a fault point."""
         line = (sys.executable, "-m", "resonance.pipeline.cli.main", "promote", self.shadow.name)
         done = subprocess.run(
-            [*line, "--over", self.live.name, "--yes", *options(self.live)],
+            [*line, "--over", self.live.name, "--yes", *self.live.options],
             cwd=ROOT,
             env=os.environ | {"RESONANCE_FAULT_POINT": point},
             capture_output=True,
@@ -190,6 +186,6 @@ def test_what_cannot_be_promoted_is_one_sentence(broker, monkeypatch, capsys):
     refused = partial(command, monkeypatch, capsys, deployment, code=69)
     for line in (("promote", "missing", "--over", deployment.name), ("compare", "missing", deployment.name)):
         assert "there is no deployment missing" in refused(*line).err
-    deployment.settings |= {"broker.bootstrap": "127.0.0.1:1", "broker.answer_timeout": 2}
+    deployment.settings |= {"broker.bootstrap": "127.0.0.1:1", "broker.answer_timeout": 0.5}
     for line in (("compare", "a", "b"), ("promote", "a", "--over", "b")):
         assert "127.0.0.1:1" in refused(*line).err

@@ -6,7 +6,6 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.changelog_records import partition_key
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.kafka.producer import producer_settings
 from resonance.pipeline.mismatches import RESET
@@ -21,7 +20,8 @@ from tests.pipeline.toy_task import ToyTask
 
 pytestmark = pytest.mark.broker
 
-SETTINGS = Settings.of({"input.topics": ["in"]})
+
+MODES = pytest.mark.parametrize("mode", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def lose_offsets(pipeline):
         pipeline.restored()
 
 
-@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
+@MODES
 def test_resuming_goes_on_where_the_snapshots_end(pipeline, mode):
     pipeline.source = pipeline.deployed(mode)
     producer = pipeline.transactional("worker")
@@ -51,7 +51,7 @@ def test_resuming_goes_on_where_the_snapshots_end(pipeline, mode):
     assert resume_from_snapshots(pipeline.source) == 0
 
 
-@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
+@MODES
 def test_a_reset_begins_anew_with_nothing_left(pipeline, mode):
     pipeline.source = pipeline.deployed(mode)
     producer = pipeline.transactional("worker")
@@ -100,7 +100,8 @@ def member(pipeline):
 
     def join():
         consumer.subscribe([pipeline.topic])
-        consumer.poll(5)
+        while not consumer.assignment():
+            consumer.poll(0.1)
 
     yield join
     consumer.close()

@@ -44,11 +44,11 @@ class Recorded(Deployment):
     def wait(self):
         wait_until(lambda: self.committed() == self.ends(), 60)
 
-    def given(self, **changes):
-        return Settings.of({**self.settings, **{name.replace("__", "."): value for name, value in changes.items()}})
+    def given(self):
+        return Settings.of(self.settings)
 
-    def verify(self, given=None, **span):
-        return verify(given or self.given(), Span.parse(**span))
+    def verify(self, **span):
+        return verify(self.given(), Span.parse(**span))
 
 
 @pytest.fixture(scope="module")
@@ -88,12 +88,6 @@ def test_after_a_kill_everything_is_identical(recorded):
     assert verdict.total("events") == len(read_topic(recorded.broker, f"{recorded.name}.cluster-events")) > 0
 
 
-def test_a_changed_setting_is_found(recorded):
-    verdict = recorded.verify(recorded.given(engine__memory=150))
-    assert any("engine.memory was 100, is 150" in note for part in verdict.parts for note in part.notes)
-    assert "recorded" in sentences(verdict)[1]
-
-
 def lines(folder, name):
     return [orjson.loads(line) for line in (folder / name).read_bytes().splitlines()]
 
@@ -120,9 +114,8 @@ def test_a_replay_says_what_was_recorded_in_files_and_on_topics(recorded, tmp_pa
 
 
 def test_an_evaluation_measures_what_was_recorded(recorded, tmp_path, monkeypatch, capsys):
-    settings = (word for name, value in recorded.settings.items() for word in ("--set", f"{name}={value}"))
-    command = ("evaluate", recorded.input, *settings, "--engine", "modal", "--engine", "evq", "-o", str(tmp_path))
-    assert run(monkeypatch, *command, "--processes", "2", "--json") == 0
+    engines = ("--engine", "modal", "--engine", "evq", "--processes", "2")
+    assert run(monkeypatch, "evaluate", recorded.input, *recorded.options, *engines, "-o", str(tmp_path), "--json") == 0
     document = orjson.loads(capsys.readouterr().out)
     modal, evq = document["candidates"]
     answers = values(read_topic(recorded.broker, f"{recorded.name}.assignments"))

@@ -24,7 +24,7 @@ def assign(worker, value, partition):
         return error.code, json.load(error)
 
 
-@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("mode", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])
 def test_worker_and_scorer_answer_alike_at_the_same_version(broker, mode):
     deployment = Deployment(broker, partitions=2, settings={"delivery.mode": mode, "prepare.scale": "warmup"})
     produce(broker, deployment.input, records(1_200, 2))

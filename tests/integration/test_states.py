@@ -27,7 +27,7 @@ class Shell:
     """The command line, on one deployment."""
 
     def __init__(self, deployment, monkeypatch, capsys, folder):
-        self.options = [f"--set={name}={value}" for name, value in deployment.settings.items()]
+        self.options = deployment.options
         self._patch, self._output = monkeypatch, capsys
         monkeypatch.chdir(folder)
 
@@ -109,27 +109,10 @@ def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
         assert Archives.of(reader, source, at)[0].newest(400) is None
 
 
-def test_a_reset_clears_the_alerts_that_are_open(deployment, shell):
-    with deployment.worker() as worker:
-        produce(deployment.broker, deployment.input, [(0, b"k", b"{")] * 100)
-        worker.wait_for(lambda health: health["records"] >= 100)
-        assert worker.terminate() == 0
-    (alert,) = shell.json("alerts")["open"]
-    assert alert["rule"] == "dead_letters"
-    assert shell.json("reset")["partitions"][0]["alerts"] == [alert["key"]]
-    assert len(shell.json("alerts")["open"]) == 1
-    assert shell.json("reset", "--yes")["partitions"][0]["alerts"] == [alert["key"]]
-    assert shell.json("alerts")["open"] == []
-    # Everything is emitted again, the alert with it.
-    deployment.work(100)
-    assert shell.json("alerts")["open"] == [alert]
-
-
 def test_a_deployment_that_never_was_is_said_so(deployment, monkeypatch, capsys):
     create_topic(deployment.broker, f"{deployment.name}x.snapshots", exact=True, partitions=1)
-    options = [f"--set={name}={value}" for name, value in deployment.settings.items()]
     for command in (["inspect"], ["snapshots", "list"], ["reset"]):
-        assert run(monkeypatch, *command, *options) == 69
+        assert run(monkeypatch, *command, *deployment.options) == 69
         text = capsys.readouterr().err
         assert f"there is no topic {deployment.name}.snapshots with the snapshots of {deployment.name} on " in text
         assert f"(did you mean {deployment.name}x.snapshots?)" in text

@@ -1,6 +1,5 @@
 """The worker as a process on a real broker: what goes in, what comes out, once."""
 
-import json
 import random
 
 import pytest
@@ -69,14 +68,6 @@ def test_a_clean_stop_leaves_nothing_to_learn_again(deployment, mode):
     assert deployment.answers() == [(partition, offset) for partition in range(4) for offset in range(600)]
 
 
-def test_compressed_inputs_are_read(broker):
-    deployment = Deployment(broker, partitions=1)
-    for number, codec in enumerate(("lz4", "zstd", "snappy", "gzip")):
-        produce(broker, deployment.input, records(500, 1, first=500 * number), compression_type=codec)
-    deployment.work(2000)
-    assert deployment.answers() == [(0, offset) for offset in range(2000)]
-
-
 def test_large_records_and_dead_letters_leave_their_neighbours_unharmed(broker):
     deployment = Deployment(broker, partitions=1, max_message_bytes=12_000_000)
     noise = random.Random(1).randbytes(10_000_000)
@@ -95,38 +86,6 @@ def test_large_records_and_dead_letters_leave_their_neighbours_unharmed(broker):
         assert value.startswith(dead_letter.value())
         assert len(dead_letter.value()) == len(value) or len(dead_letter.value()) < 1_000_000
     assert dead_letters[2].value() == b"no JSON"
-
-
-def test_answers_say_where_they_come_from(broker):
-    deployment = Deployment(broker, partitions=2, settings={"input.id_path": "id", "prepare.scale": "warmup"})
-    produce(broker, deployment.input, records(300, 2), headers=[("traceparent", b"00-1-2-03")])
-    deployment.work(300)
-    answers = read_topic(broker, f"{deployment.name}.assignments")
-    assert len(answers) == 300
-    for answer in answers:
-        value, headers = json.loads(answer.value()), dict(answer.headers())
-        source = value["source"]
-        assert (source["topic"], source["partition"]) == (deployment.input, answer.partition())
-        assert value["id"] == f"r{source['offset'] * 2 + answer.partition()}"
-        assert headers == {"traceparent": b"00-1-2-03"}
-
-
-def test_the_health_page_says_what_was_seen_of_each_partition(broker):
-    deployment = Deployment(broker, partitions=2, settings={"prepare.scale": "warmup"})
-    produce(broker, deployment.input, records(600, 2))
-    produce(broker, deployment.input, [(0, b"k", None), (0, b"k", b"{"), (0, b"k", b"{"), (0, b"k", b"[]")])
-    with deployment.worker() as worker:
-        worker.wait_for(lambda health: health["records"] == 604)
-        wait_until(lambda: deployment.committed() == deployment.ends())
-        seen = worker.health()["seen"]
-        assert list(seen) == [f"{deployment.input}[0]", f"{deployment.input}[1]"]
-        first, second = seen.values()
-        assert (first["records"], first["skipped"], second["skipped"]) == (304, 1, 0)
-        assert (first["dead_letters"], second["dead_letters"]) == ({"not_json": 2, "not_an_object": 1}, {})
-        assert first["position"] == 304
-        assert 0 <= first["replay_from"] <= 304
-        assert 0 < first["outside_range"] < 1
-        assert worker.terminate() == 0
 
 
 def test_headers_that_are_not_utf_8_harm_no_record(deployment):

@@ -4,7 +4,6 @@ import pytest
 from confluent_kafka import Consumer
 from resonance.pipeline.config.messages import STREAM_CHOICES
 
-from tests.brokers import create_topic
 from tests.brokers.jvm import free_port
 from tests.integration.workers import Deployment, WorkerProcess
 
@@ -13,32 +12,17 @@ pytestmark = pytest.mark.timeout(120)
 
 def test_no_broker():
     port = free_port()
-    settings = {"broker.bootstrap": f"127.0.0.1:{port}", "input.topics": "in", "broker.answer_timeout": 3}
+    settings = {"broker.bootstrap": f"127.0.0.1:{port}", "input.topics": "in", "broker.answer_timeout": 1}
     with WorkerProcess(settings) as worker:
         line = worker.last_line(69)
     assert "exit code 69" in line
-    assert f"no Kafka broker answers at 127.0.0.1:{port} within 3 s" in line
+    assert f"no Kafka broker answers at 127.0.0.1:{port} within 1 s" in line
     assert "set broker.bootstrap" in line
 
 
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        ({}, "input.topics is not set"),
-        (
-            {
-                "input.topics": "in",
-                "broker.librdkafka.security.protocol": "SSL",
-                "broker.librdkafka.ssl.ca.location": "/absent.pem",
-            },
-            "[broker.librdkafka]: no connection can be made with ssl.ca.location = /absent.pem (",
-        ),
-        ({"input.topics": "in", "worker.web_host": "203.0.113.1"}, "worker.web_host = 203.0.113.1"),
-    ],
-)
-def test_settings_that_cannot_be_used(settings, text):
-    with WorkerProcess(settings) as worker:
-        assert text in worker.last_line(2)
+def test_settings_that_cannot_be_used():
+    with WorkerProcess({}) as worker:
+        assert "input.topics is not set" in worker.last_line(2)
 
 
 @pytest.mark.broker
@@ -50,15 +34,6 @@ def test_several_partitions_and_no_stream(broker):
         log = worker.log()
     assert f"stream is not set, and {deployment.input} has 4 partitions" in log
     assert log.rstrip().splitlines()[-len(STREAM_CHOICES) :] == [f"  {choice}" for choice in STREAM_CHOICES]
-
-
-@pytest.mark.broker
-def test_a_dead_letter_limit_above_the_topics(broker):
-    deployment = Deployment(broker)
-    create_topic(broker, f"{deployment.name}.dead-letters", exact=True, max_message_bytes=100_000)
-    with deployment.worker() as worker:
-        line = worker.last_line(2)
-    assert "takes messages of 100000 bytes (max.message.bytes), and one can have up to 900000" in line
 
 
 @pytest.mark.broker

@@ -30,8 +30,7 @@ def offsets(servers, topic):
         reader.committed([(topic, 0)])
 
 
-@pytest.mark.parametrize("request_of", [admin, ends, offsets])
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("request_of", "known"), [(admin, False), (ends, True), (ends, False), (offsets, True)])
 def test_the_address_that_the_broker_gives_is_named_with_the_setting(broker, request_of, known):
     topic = create_topic(broker, "in", partitions=1)
     place = ("127.0.0.1", free_port()) if known else (UNKNOWN, 9092)

@@ -127,6 +127,11 @@ class Deployment:
             **(settings or {}),
         }
 
+    @property
+    def options(self):
+        """The settings, as a command takes them."""
+        return [f"--set={name}={value}" for name, value in self.settings.items()]
+
     def worker(self, *, settings=None, **how):
         """Start a worker."""
         return WorkerProcess({**self.settings, **(settings or {})}, **{"forked": True, **how})

@@ -89,20 +89,9 @@ async def test_the_right_token_leads_nowhere_but_to_a_page(target):
             assert "T" not in "".join(places)
 
 
+# More of them are in http/test_pages.py: it is the same function.
 @pytest.mark.parametrize(
-    ("host", "status"),
-    [
-        *(("127.0.0.1", 200), ("localhost:80", 200), ("[::1]:7", 200), ("LOCALHOST", 200)),
-        *(
-            ("evil.example", 403),
-            ("127.0.0.1.evil.example", 403),
-            ("10.0.0.1", 403),
-            ("", 403),
-            ("a:b", 403),
-            ("[", 403),
-        ),
-        *(("localhost:99999", 403), ("\xff", 403)),
-    ],
+    ("host", "status"), [("localhost:80", 200), ("evil.example", 403), ("localhost:99999", 403), ("\xff", 403)]
 )
 async def test_without_a_token_only_names_of_this_machine_are_answered(host, status):
     async with opened() as (shop, _):
@@ -116,9 +105,9 @@ async def test_pages_of_other_sites_link_here_and_start_no_work():
             assert await raw(shop.port, path, more="Sec-Fetch-Site: cross-site\r\n") == (status,)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "192.0.2.1", "shop.example"])  # noqa: S104 - not bound
-def test_beyond_this_machine_it_needs_a_token_of_its_own(host):
+def test_beyond_this_machine_it_needs_a_token_of_its_own():
     """Health and metrics show no record, the page shows ids and places: what opens the workers' does not open it."""
+    host = "192.0.2.1"
     for opened_workers in ({}, {"worker.web_open": True}, {"worker.web_token": TOKEN}):
         with pytest.raises(ConfigurationError, match=rf"--host = {host}: .* see the page, .* RESONANCE_PAGE__TOKEN"):
             asyncio.run(serve(Settings.of(SETTINGS | opened_workers), host, 6060, print))

@@ -55,8 +55,8 @@ class Shop:
 
 @pytest.fixture
 def shop(monkeypatch):
-    monkeypatch.setattr(follower, "LOOK_SECONDS", 0.5)
-    monkeypatch.setattr(follower, "ROUND_SECONDS", 0.2)
+    monkeypatch.setattr(follower, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(follower, "ROUND_SECONDS", 0.05)
     with EmbeddedBroker(TOPICS.values()) as broker:
         made = Shop(broker)
         made.cluster("p0/1/0")

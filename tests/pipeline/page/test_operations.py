@@ -94,7 +94,7 @@ async def test_behind_a_common_page_the_metrics_of_each_worker_are_read():
     ("answer", "said"),
     [
         (None, "Connection refused"),
-        (lambda _: asyncio.sleep(2), "no answer within 0.5 s"),
+        (lambda _: asyncio.sleep(1), "no answer within 0.5 s"),
         (lambda _: asyncio.sleep(0, web.Response(body=b"\xff")), "'utf-8' codec can't decode"),
     ],
 )

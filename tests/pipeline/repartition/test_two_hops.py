@@ -5,10 +5,7 @@ from collections import Counter
 import orjson
 import pytest
 from resonance.pipeline.records import Outputs, Record
-from resonance.pipeline.repartition.routed_task import RoutedTask
-from resonance.pipeline.repartition.router import RouterTask
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 
 from tests.pipeline.repartition.two_hops import ROUTES, Hops, inputs, interleaved, settings
@@ -25,13 +22,6 @@ def run(stream="topic", count=900, **changes):
 
 def outputs(hops):
     return [part for _, part in sorted(hops.second.items())]
-
-
-def test_each_hop_has_its_task():
-    given = settings()
-    assert isinstance(make_task(given, TOPIC, 0, TaskContext(routes=2)), RouterTask)
-    assert isinstance(make_task(given, ROUTES, 0), RoutedTask)
-    assert type(make_task(settings("key"), TOPIC, 0)) is PartitionTask
 
 
 def test_all_records_of_a_topic_share_one_model_which_learns_in_the_order_of_the_routes():

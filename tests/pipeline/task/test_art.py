@@ -2,16 +2,8 @@
 
 import orjson
 import pytest
-from resonance.pipeline.config.settings import Settings
 
-from tests.pipeline.streams import TOPIC, points, records, run, task
-
-COMMON = {
-    "input.topics": [TOPIC],
-    "input.features": ["cpu", "latency_ms", "net.in"],
-    "prepare.warmup_records": 60,
-    "stream": "partition",
-}
+from tests.pipeline.streams import points, records, run, settings, task
 
 
 @pytest.mark.parametrize("engine", ["fuzzy_art", "sa_art"])
@@ -19,7 +11,8 @@ def test_what_lies_outside_the_scale_of_the_warm_up_is_clipped(engine):
     rows = points(600)
     rows[300:310] *= 50.0
     rows[310:320] *= -50.0
-    log, given = records(rows.tolist()), Settings.of(COMMON | {"engine.name": engine})
+    log = records(rows.tolist())
+    given = settings(engine__name=engine, engine__lambda=None, engine__min_cluster_records=None)
     outputs = run(task(given), log)
     answers = [orjson.loads(message.value) for message in outputs.assignments]
     assert len(answers) == 600

@@ -114,16 +114,12 @@ def test_a_tombstone_follows_when_the_records_say_that_the_grace_period_is_over(
 
 @pytest.mark.parametrize("stream", ["partition", "key"])
 @pytest.mark.parametrize("grace", [0.0, 0.3])
-def test_however_the_log_is_cut_the_topic_is_the_same(stream, grace):
+def test_however_the_log_is_cut_and_wherever_it_is_restored_the_topic_is_the_same(stream, grace):
     given = settings(stream=stream, output__clusters_grace=grace)
     log = records(points(1200).tolist(), keys=KEYS[:2])
     # Times that go back and forth.
     log = [record._replace(timestamp=record.timestamp + 700 * (i % 5 == 0)) for i, record in enumerate(log)]
-    assert any(message.value is None for message in alike(given, log)[1].clusters)
-
-
-def test_a_restored_stream_goes_on_with_the_tombstones_that_are_still_to_come():
-    alike(settings(output__clusters_grace=0.5), records(points(1500).tolist()), (700, 900, 1100))
+    assert any(message.value is None for message in alike(given, log, stops=(700, 900))[1].clusters)
 
 
 def test_a_new_version_ends_the_clusters_of_the_old_one():

@@ -1,24 +1,15 @@
 """The eVQ family behind the partition task: chosen by name, its parameters checked, its reasons given in full."""
 
+from functools import partial
+
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.schemas import ClusterTable, load_schema
 
-from tests.pipeline.streams import TOPIC, payloads, points, records, run, task
+from tests.pipeline.streams import LIVELY, payloads, points, records, run, settings, task
 
-COMMON = {
-    "input.topics": [TOPIC],
-    "input.features": ["cpu", "latency_ms", "net.in"],
-    "prepare.warmup_records": 60,
-    "stream": "partition",
-    "engine.name": "evq",
-}
-
-
-def given(**changes):
-    return Settings.of({**COMMON, **{name.replace("__", "."): value for name, value in changes.items()}})
+given = partial(settings, engine__name="evq", engine__lambda=None, engine__min_cluster_records=None)
 
 
 def test_events_fold_to_the_present_clusters_and_carry_all_values_that_decided():
@@ -43,7 +34,7 @@ def test_events_fold_to_the_present_clusters_and_carry_all_values_that_decided()
 
 
 def test_ranges_that_are_configured_are_known_to_the_engine():
-    ranges = {name: [0.0, 1.0] for name in COMMON["input.features"]}
+    ranges = {name: [0.0, 1.0] for name in LIVELY["input.features"]}
     known = given(prepare__scale="given", prepare__ranges=ranges).engine_parameters
     assert (known["low"], known["high"]) == (0.0, 1.0)
     taken = given().engine_parameters

@@ -38,13 +38,6 @@ def test_records_are_told_apart_long_before_the_warm_up_is_over(seed):
     assert not outputs.alerts
 
 
-def test_however_the_log_is_cut_the_bytes_are_the_same():
-    log = records(kinds()[0].tolist())
-    whole = run(made(), log)
-    for size in (1, 24, 175, 512):
-        assert run(made(), log, size) == whole
-
-
 def test_records_that_repeat_give_no_first_scale():
     X = np.repeat(kinds(60)[0], 10, axis=0)
     answers = payloads(run(made(), records(X.tolist())).assignments)

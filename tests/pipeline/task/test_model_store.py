@@ -51,7 +51,7 @@ def life(limit: int, log: list[Any], size: int, *, stop: int = 0, **changed: Any
     return whole, written, stored(held.task)
 
 
-@pytest.mark.parametrize(("log", "changed"), [(LOG, {}), (LOG, {"engine__name": "caea"}), (SILENT, {})])
+@pytest.mark.parametrize(("log", "changed"), [(LOG[:1200], {}), (LOG[:1200], {"engine__name": "caea"}), (SILENT, {})])
 def test_outputs_snapshots_and_states_do_not_depend_on_the_limit(log, changed):
     expected = [life(0, log, size, stop=720, **changed) for size in (120, 30)]
     assert expected[0][0] == expected[1][0]
@@ -79,7 +79,7 @@ def test_the_least_recently_used_models_leave_memory():
 def test_the_metrics_count_every_stream():
     whole, part = (task(given(limit)) for limit in (0, 2))
     for worker in (whole, part):
-        run(worker, LOG, 40)
+        run(worker, LOG[:1200], 40)
         list(worker.models.changes(worker.models.pending(everything=True)))
     assert part.counts.totals.snapshot_bytes > 0 < part.counts.totals.compared
     assert (part.models.loaded_models, whole.models.loaded_models) == (2, 12)

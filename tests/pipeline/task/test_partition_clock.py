@@ -52,9 +52,10 @@ def silences(outputs):
 def test_one_record_ahead_opens_no_alert_and_ends_no_stream(wrong, time_path):
     log = Log().rounds(0, HOUR)
     log.one(b"b", HOUR + wrong).rounds(HOUR, 2 * HOUR)
-    whole, outputs = alike(given(input__time_path=time_path), log, stops=(1080, 1081))
+    worker = task(given(input__time_path=time_path))
+    outputs = run(worker, log)
     assert (silences(outputs), ends(outputs)) == ([], [])
-    assert whole.models.names == ["p0:a", "p0:b", "p0:c"]
+    assert worker.models.names == ["p0:a", "p0:b", "p0:c"]
 
 
 @WRONG
@@ -64,7 +65,7 @@ def test_afterwards_silence_is_seen_also_that_of_the_stream_whose_clock_was_wron
     log.one(b"b", HOUR + wrong).rounds(HOUR, 2 * HOUR)
     begins = len(log)
     log.rounds(2 * HOUR, 3 * HOUR, sorted({b"a", b"b", b"c"} - {key})).rounds(3 * HOUR, 4 * HOUR)
-    _, outputs = alike(given(limits__stream_ttl=0.0), log, stops=(1081, begins + 30))
+    outputs = run(task(given(limits__stream_ttl=0.0)), log)
     (opened, stream, offset), (cleared, *_) = silences(outputs)
     assert (opened, stream, cleared) == ("opened", f"p0:{key.decode()}", "cleared")
     # Twenty usual gaps, and the two streams that are left have a record each.
@@ -75,7 +76,7 @@ def test_afterwards_silence_is_seen_also_that_of_the_stream_whose_clock_was_wron
 def test_a_stream_that_dies_with_a_wrong_record_is_silent_and_ends(wrong):
     log = Log().rounds(0, HOUR)
     log.one(b"b", HOUR + wrong).rounds(HOUR, 2 * HOUR, (b"a", b"c"))
-    _, outputs = alike(given(), log, stops=(1081, 1300))
+    outputs = run(task(given()), log)
     (opened, cleared) = silences(outputs)
     assert opened[:2] == ("opened", "p0:b")
     (end,) = ends(outputs)
@@ -86,23 +87,24 @@ def test_a_stream_that_dies_with_a_wrong_record_is_silent_and_ends(wrong):
 
 def test_a_clock_that_stays_wrong_is_no_silence_and_one_that_is_right_again_neither():
     log = Log().rounds(0, HOUR).rounds(HOUR, 3 * HOUR, ahead={b"c": 50 * MINUTE}).rounds(3 * HOUR, 4 * HOUR)
-    _, outputs = alike(given(), log, stops=(1200,))
+    outputs = run(task(given()), log)
     assert (silences(outputs), ends(outputs)) == ([], [])
 
 
 def test_after_a_quiet_week_end_the_streams_of_friday_have_ended_and_silence_is_seen():
     log = Log().rounds(0, HOUR)
     log.rounds(60 * HOUR, 61 * HOUR, (b"a", b"b"))
-    whole, outputs = alike(given(), log, stops=(1085,))
+    worker = task(given())
+    outputs = run(worker, log)
     assert {event["stream"] for event in ends(outputs)} >= {"p0:c"}
-    assert sorted(whole.models.names) == ["p0:a", "p0:b"]
+    assert sorted(worker.models.names) == ["p0:a", "p0:b"]
 
 
 def test_after_an_outage_of_days_the_backlog_ends_no_stream_that_goes_on():
     log = Log().rounds(0, HOUR).rounds(60 * HOUR, 62 * HOUR)
     begins = len(log)
     log.rounds(62 * HOUR, 63 * HOUR, (b"a", b"b"))
-    _, outputs = alike(given(limits__stream_ttl=3.0 * 86_400), log, stops=(1081, 1085))
+    outputs = run(task(given(limits__stream_ttl=3.0 * 86_400)), log)
     assert not ends(outputs)
     kinds = [(kind, stream) for kind, stream, offset in silences(outputs) if offset < begins]
     assert all(("cleared", stream) in kinds for kind, stream in kinds)
@@ -112,9 +114,9 @@ def test_after_an_outage_of_days_the_backlog_ends_no_stream_that_goes_on():
 
 def test_the_only_stream_of_a_partition_lives_on_with_one_record_ahead_and_ends_after_a_real_pause():
     log = Log().rounds(0, HOUR, [b"a"]).one(b"a", YEARS).rounds(HOUR, 2 * HOUR, [b"a"])
-    assert not ends(alike(given(), log, stops=(361,))[1])
+    assert not ends(run(task(given()), log))
     log.rounds(60 * HOUR, 61 * HOUR, [b"a"])
-    assert len(ends(alike(given(), log, stops=(725,))[1])) == 1
+    assert len(ends(run(task(given()), log))) == 1
 
 
 def _devices(seed, count=1500):

@@ -75,7 +75,7 @@ def test_a_clean_stop_while_the_dimension_is_being_decided_leaves_nothing_to_rea
     whole = task(array_settings(**given))
     expected = run(whole, log)
     assert expected.cluster_events
-    for stop in range(1, 40):
+    for stop in range(1, 25):
         worker = task(array_settings(**given))
         outputs = run(worker, log[:stop])
         fresh = restored(array_settings(**given, limits__record_bytes=5_000), *stored(worker))
@@ -100,7 +100,7 @@ def test_the_decision_comes_with_a_snapshot_ahead_of_the_partition_record_or_is_
 
 
 def test_a_stream_is_due_after_records_and_after_its_own_size_in_input_bytes():
-    log = records(points(3000).tolist())
+    log = records(points(1500).tolist())
     worker = task(settings(snapshots__records=100, snapshots__ratio=3.0))
     since, expected = 0, 0
     sizes = []

@@ -43,7 +43,7 @@ def log_of(rows, first=0):
     ]
 
 
-@pytest.mark.parametrize(("d", "k"), [(40, 5), (384, 10), (1536, 5)])
+@pytest.mark.parametrize(("d", "k"), [(40, 5), (1536, 10)])
 def test_embeddings_are_told_apart_and_their_clusters_described_in_the_features(d, k):
     X, y = unit_vectors(2000, d, k)
     worker = task(given())
@@ -71,14 +71,14 @@ def test_embeddings_are_told_apart_and_their_clusters_described_in_the_features(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_learns_4096_features(engine):
-    X, _ = unit_vectors(160, 4096, k=3)
+    X, _ = unit_vectors(100, 4096, k=3)
     own = {"input__label_path": "kind"} if issubclass(ENGINES[engine], LabelEngine) else {}
-    settings = given(engine__name=engine, prepare__warmup_records=60, **SMALL.get(engine, {}), **own)
+    settings = given(engine__name=engine, prepare__warmup_records=40, **SMALL.get(engine, {}), **own)
     context = TaskContext(1_048_588)  # what a topic takes by default
     worker = task(settings, context)
     outputs = run(worker, log_of(X.tolist()), 100)
     assert not outputs.dead_letters
-    assert [answer["status"] for answer in payloads(outputs.assignments)].count("assigned") == 100
+    assert [answer["status"] for answer in payloads(outputs.assignments)].count("assigned") == 60
     model = worker.models.named("p0")
     assert model.engine.dimension == (16 if ENGINES[engine].projects else 4096)
     for event in payloads(outputs.cluster_events):

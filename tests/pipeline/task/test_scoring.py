@@ -43,16 +43,16 @@ def whole(count):
 @pytest.mark.parametrize(
     ("given", "log"),
     [
-        (settings(), records(points(900).tolist())),
-        (settings(prepare__warmup_records=200), records(whole(900))),
-        (settings(engine__name="caea"), records(points(400).tolist())),
-        (settings(engine__name="hcaea", output__include=["net"]), records(points(400).tolist())),
+        (settings(), records(points(400).tolist())),
+        (settings(prepare__warmup_records=100), records(whole(400))),
+        (settings(engine__name="caea"), records(points(200).tolist())),
+        (settings(engine__name="hcaea", output__include=["net"]), records(points(200).tolist())),
         (
             settings(engine__name="mlca", engine__min_cluster_records=None, engine__lambda=20),
-            records(points(300).tolist()),
+            records(points(200).tolist()),
         ),
-        (sparse_settings(input__id_path="id"), sparse_records(list(map(by_name, entries(400))))),
-        (sparse_settings(prepare__scale="none"), sparse_records(list(map(by_index, entries(300))))),
+        (sparse_settings(input__id_path="id"), sparse_records(list(map(by_name, entries(200))))),
+        (sparse_settings(prepare__scale="none"), sparse_records(list(map(by_index, entries(200))))),
     ],
     ids=["modal", "modal-whole", "caea", "hcaea", "mlca", "names", "indices"],
 )

@@ -5,10 +5,6 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from resonance.engine import SAART, Cluster, SparseBatch
-from resonance.engine.errors import StateError
-from resonance.engine.prepare.sparse import KIND, SparsePreparation
-from resonance.engine.prepare.sparse_scale import REVISION
-from resonance.engine.state import pack, unpack
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -17,7 +13,6 @@ from resonance.pipeline.recovery.models import check_models
 from resonance.pipeline.task.encode import cluster_description
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.message_sizes import CAUSE_BYTES, event_bytes_of
-from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import load_schema
 
@@ -159,24 +154,6 @@ def test_a_stream_goes_on_from_its_snapshot(form):
     assert names_of(newer, "p0:a") == []
     more = run(newer, sparse_records([form(record) for record in entries(330)], KEYS)[300:])
     assert {answer["version"] for answer in payloads(more.assignments)} == {2}
-
-
-def test_a_state_that_says_what_is_not_so_is_refused():
-    worker = task(sparse_settings(engine__max_features=3))
-    run(worker, [sparse_record(0, {"gold": 1.0, "tin": 0.5})])
-    preparation = worker.models.named("p0").preparation
-    header, arrays = unpack(preparation.state(), KIND, REVISION)
-    assert SparsePreparation.from_state(pack(KIND, REVISION, header, arrays)).state() == preparation.state()
-    for names in (b'["gold","gold"]', b"{}", b'["a","b","c","d"]', b"[1]", b"["):
-        with pytest.raises(StateError, match=f"the state of {KIND} cannot be read"):
-            SparsePreparation.from_state(pack(KIND, REVISION, header, {"names": np.frombuffer(names, np.uint8)}))
-    # An engine cannot know more features than the dictionary.
-    model = worker.models.named("p0")
-    model.preparation = SparsePreparation.from_state(
-        pack(KIND, REVISION, header, {"names": np.frombuffer(b'["gold"]', np.uint8)})
-    )
-    with pytest.raises(StateError, match="an engine of dimension 2 behind a preparation of 1 columns"):
-        StreamModel.from_state("sa_art", "p0", model.state())
 
 
 def test_a_snapshot_may_know_more_features_than_it_has_bytes():

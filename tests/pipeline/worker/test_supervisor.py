@@ -1,10 +1,10 @@
 """What the process does that runs several workers; with workers as processes: `tests/integration/test_processes.py`."""
 
 import asyncio
-import multiprocessing
 import os
 import signal
-import threading
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -125,31 +125,28 @@ def test_no_ctrl_c_is_lost_while_a_worker_starts():
     assert seen == ["Ctrl-C"]
 
 
-def _starts(file):
-    child = multiprocessing.get_context("spawn").Process(target=_hangs)
-    child.start()
-    Path(f"{file}.new").write_text(str(child.pid))
-    os.rename(f"{file}.new", file)  # noqa: PTH104 - whole at once
-    child.join()
+STARTS = """
+import multiprocessing, signal, threading, time
+from resonance.pipeline.worker import supervisor
 
-
-def _hangs():
+def hangs():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     supervisor.STOP_SECONDS, supervisor.STOP_MARGIN = 0.3, 0.0
     threading.Thread(target=supervisor._end_with_parent, daemon=True).start()
     time.sleep(60)
 
+child = multiprocessing.get_context("fork").Process(target=hangs)
+child.start()
+print(child.pid, flush=True)
+child.join()
+"""
 
-def test_a_worker_that_hangs_does_not_outlive_the_one_that_started_it(tmp_path):
-    file = tmp_path / "pid"
-    parent = multiprocessing.get_context("spawn").Process(target=_starts, args=(str(file),))
-    parent.start()
+
+def test_a_worker_that_hangs_does_not_outlive_the_one_that_started_it():
+    with subprocess.Popen([sys.executable, "-c", STARTS], stdout=subprocess.PIPE, text=True) as parent:
+        child = Path("/proc") / parent.stdout.readline().strip()
+        parent.kill()
     end = time.monotonic() + 30
-    while not file.exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    child = Path("/proc") / file.read_text()
-    parent.kill()
-    parent.join()
     while child.exists() and "\nState:\tZ" not in (child / "status").read_text():
         assert time.monotonic() < end, "it is still there"
         time.sleep(0.05)

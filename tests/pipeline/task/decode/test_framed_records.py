@@ -230,15 +230,6 @@ def test_many_records_with_an_unknown_schema_cost_one_question(registry):
     assert len(registry.requests) == 1
 
 
-def test_batches_and_restarts_change_nothing(registry):
-    rows = points(400).tolist()
-    values = registry.avro(SCHEMA, *(reading(row, i) for i, row in enumerate(rows)))
-    log = [Record(TOPIC, 0, i, STAMP, b"k", value) for i, value in enumerate([b"odd", *values])]
-    _, outputs = alike(given_settings(registry), log, stops=(1, 230))
-    assert (len(outputs.assignments), len(outputs.dead_letters)) == (400, 1)
-    assert payloads(outputs.assignments)[7]["id"] == "r7"
-
-
 @pytest.mark.parametrize("routes", [0, 2])
 def test_what_was_recorded_is_what_a_replay_gives(monkeypatch, registry, routes):
     own = {"input__format": "avro", "schema_registry__url": registry.url}

@@ -12,7 +12,7 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.repartition.router import RecordStreams
 from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.json_records import InputMapping, depth_of
+from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.timestamps import TimeTexts
 
 STAMP = 1_700_000_000_123
@@ -56,11 +56,6 @@ def test_a_list_of_paths_gives_the_columns_in_its_order():
     assert (rows(decoded), list(decoded.index)) == ([[7, 1.5, 200, -2], [8.25, 4, 500, 3]], [0, 1])
     assert (decoded.times, decoded.ids) == ([STAMP_TEXT, STAMP_TEXT], None)
     assert not decoded.faults
-
-
-def test_one_path_leads_to_an_array():
-    decoded = decode({"v": {"x": [1, 2.5]}}, {"v": {"x": [3, 4]}}, input__features="v.x", input__dimension=2)
-    assert rows(decoded) == [[1, 2.5], [3, 4]]
 
 
 def test_one_path_leads_to_an_object_of_numbers():
@@ -182,10 +177,6 @@ def test_exactly_as_deep_and_as_large_as_allowed_is_usable():
     exact = orjson.dumps({"a": 1, "g": {"b": 2}})
     assert decode(exact, limits__record_bytes=len(exact), **LISTED).index == range(1)
     assert decode(exact, limits__record_bytes=len(exact) - 1, **LISTED).index == []
-
-
-def test_depth_counts_objects_and_arrays_inside_one_another():
-    assert [depth_of(v) for v in (1, [], {}, [[]], {"a": [{}], "b": 1})] == [0, 1, 1, 2, 3]
 
 
 def test_faults_anywhere_in_a_large_batch_leave_the_rest_as_it_is():

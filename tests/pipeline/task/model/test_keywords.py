@@ -211,7 +211,7 @@ def test_clusters_are_named_by_their_words_and_never_by_numbers_of_an_embedding(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_batches_and_restarts_do_not_matter(engine):
-    stops = (30, 63, 64, 65, *range(130, 1_500, 137))
+    stops = (30, 63, 64, 65, 130, 678, 1_226)
     _, outputs = alike(changed(engine, input__text_path="text"), moving(1_500), stops)
     kinds = {event["kind"] for event in payloads(outputs.cluster_events)}
     assert {"described", "emerged"} <= kinds
@@ -330,7 +330,7 @@ def test_incidents_say_the_keywords_in_whichever_order_outputs_come_and_alerts_d
     worker = task(given)
     log = [each for i, each in enumerate(tickets(10_500, 20.0)) if i > 1_600 or b"parcel" not in each.value.lower()]
     outputs = run(worker, log, 1_000)
-    assert run(task(given), log, 1).alerts == outputs.alerts
+    assert run(task(given), log, 7).alerts == outputs.alerts
     (opened, _) = [alert for alert in payloads(outputs.alerts) if alert["rule"] == "new_cluster"]
     present = {each["id"]: each for each in worker.models.clusters("p0")}
     said = portrait(present[opened["cluster"]])

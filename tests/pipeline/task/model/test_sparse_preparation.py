@@ -67,14 +67,15 @@ def test_a_stream_with_a_few_names_needs_no_room_for_those_of_all_others():
 @pytest.fixture
 def model():
     """The model of a stream with two names."""
-    worker = task(sparse_settings(engine__max_features=100))
+    worker = task(sparse_settings(engine__max_features=3))
     run(worker, [sparse_record(0, {"gold": 1.0, "tin": 0.5})])
     return worker.models.named("p0")
 
 
-def changed(model, **members):
-    """The preparation of a model with other members in the header of its state."""
+def changed(model, names=None, **members):
+    """The preparation of a model with other names, or other members in the header of its state."""
     header, arrays = unpack(model.preparation.state(), KIND, REVISION)
+    arrays = arrays if names is None else {"names": np.frombuffer(names, np.uint8)}
     return SparsePreparation.from_state(pack(KIND, REVISION, {**header, **members}, arrays))
 
 
@@ -83,6 +84,7 @@ def changed(model, **members):
     [
         *({"by_index": "x"}, {"by_index": 0}, {"by_index": True}, {"by_index": None}, {"compared": -5}),
         *({"outside": 3}, {"compared": 2, "outside": -1}),
+        *({"names": names} for names in (b'["gold","gold"]', b"{}", b'["a","b","c","d"]', b"[1]", b"[")),
     ],
 )
 def test_a_preparation_that_cannot_be_is_refused(model, members):
@@ -94,7 +96,8 @@ def test_a_preparation_that_cannot_be_is_refused(model, members):
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
-        ({"most": 10**6}, "sa_art with max_features = 100 behind a preparation of 1,000,000"),
+        ({"names": b'["gold"]'}, "an engine of dimension 2 behind a preparation of 1 columns"),
+        ({"most": 10**6}, "sa_art with max_features = 3 behind a preparation of 1,000,000"),
         ({"clip": False}, "sa_art behind a preparation with clip = False"),
     ],
 )
@@ -109,7 +112,7 @@ def test_an_engine_of_dense_records_is_refused(model):
     model.engine = CAEA.make({})
     with pytest.raises(StateError, match="caea behind a preparation of sparse records, which it does not take"):
         StreamModel.from_state("caea", "p0", model.state())
-    model.engine = SAART.make({"max_features": 100})
+    model.engine = SAART.make({"max_features": 3})
     model.engine.learn(np.array([[0.5, 0.25]]))
     with pytest.raises(StateError, match="sa_art with records of fixed length behind a preparation of sparse ones"):
         StreamModel.from_state("sa_art", "p0", model.state())

@@ -47,12 +47,12 @@ def test_everything_that_was_counted_is_shown():
 
 def test_it_can_be_asked_for_while_the_task_learns():
     worker = task(settings(stream="key"))
-    log = records(points(3000).tolist(), keys=[b"%d" % i for i in range(3000)])
+    log = records(points(800).tolist(), keys=[b"%d" % i for i in range(800)])
     learning = threading.Thread(target=run, args=(worker, log, 10))
     learning.start()
     while learning.is_alive():
         described(AssignedPartition(worker, WRITER, 0, -1))
-    assert described(AssignedPartition(worker, WRITER, 0, -1))["streams"] == 3000
+    assert described(AssignedPartition(worker, WRITER, 0, -1))["streams"] == 800
 
 
 def running(ends, silent=()):

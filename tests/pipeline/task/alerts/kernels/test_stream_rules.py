@@ -128,16 +128,11 @@ def test_an_old_cluster_is_no_new_one():
     assert stream.take(np.zeros(5_000), np.zeros(5_000)).of(rules.NEW_CLUSTER) == []
 
 
-def test_a_cluster_that_other_clusters_had_is_no_new_one():
-    stream = Stream().take(*stationary(np.random.default_rng(4), 2_000))
+@pytest.mark.parametrize(("unlike", "share"), [(1, 0.03), (0, 0.2)])
+def test_a_cluster_that_other_clusters_had_is_no_new_one_also_where_the_rule_on_unlike_records_is_off(unlike, share):
+    stream = Stream(LIMITS * [unlike, 1, 1, 1, 1, 1]).take(*stationary(np.random.default_rng(4), 4_000, share))
     rules.emerged(stream.integers, stream.floats, 9)
     assert stream.take(np.full(1_000, 9), np.zeros(1_000)).of(rules.NEW_CLUSTER) == []
-
-
-def test_a_cluster_that_other_clusters_had_is_no_new_one_where_the_rule_on_unlike_records_is_off():
-    stream = Stream(LIMITS * [0, 1, 1, 1, 1, 1]).take(*stationary(np.random.default_rng(4), 4_000, 0.2))
-    rules.emerged(stream.integers, stream.floats, 9)
-    assert stream.take(np.full(1_000, 9), np.zeros(1_000)).found == []
 
 
 def test_more_new_clusters_than_there_is_room_for_let_the_oldest_go():
