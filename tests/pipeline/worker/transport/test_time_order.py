@@ -6,12 +6,14 @@ import time
 import numpy as np
 import pytest
 from confluent_kafka import Producer
+from faust.types import TP
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.kafka.intake import Event
 from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Record
-from resonance.pipeline.worker.transport.time_order import SILENT_SECONDS, STEP_SECONDS
+from resonance.pipeline.worker.transport.log_ends import LogEnd
+from resonance.pipeline.worker.transport.time_order import NEAR, SILENT_SECONDS, STEP_SECONDS
 
 from tests.pipeline.worker.transport.fakes import EOF, P0, P1, FakeIntake, client_thread, event, offsets
 from tests.pipeline.worker.transport.test_live_client import PLACES, member_of, way
@@ -31,7 +33,7 @@ def records(tp, times, first=None, size=1):
 
 def thread_with(*takes, **changes):
     """A thread whose consumer brings each of the takes in a round: columns and events."""
-    both = [[[part for part in take if isinstance(part, kind)] for kind in (RecordColumns, Event)] for take in takes]
+    both = [[[e for e in take if isinstance(e, kind) and len(e)] for kind in (RecordColumns, Event)] for take in takes]
     return client_thread(FakeIntake(*both), in_time_order={"in"}, **changes)
 
 
@@ -58,14 +60,14 @@ def test_what_is_later_waits_for_the_other_partition_and_nothing_for_one_that_is
     assert handed(thread) == []
     # Live, it passes as it comes.
     assert handed(thread) == [(0, 50), (0, 60), (1, 40)]
-    assert [offsets(chunk) for chunk in thread.owner.chunks] == [[8, 9], [10 - 1]]
+    assert [offsets(chunk) for chunk in thread.owner.chunks] == [[8, 9], [9]]
 
 
 @pytest.mark.parametrize("why", ["it is silent", "it is paused", "its records have no time"])
 def test_a_partition_holds_nothing_back_where(clock, why):
     paused = {P1} if why == "it is paused" else ()
-    untimed = [records(P1, [NONE] * 3)] if why == "its records have no time" else []
-    thread = thread_with([records(P0, [10, 20]), *untimed], paused=lambda: paused)
+    untimed = [NONE, NONE] if why == "its records have no time" else []
+    thread = thread_with([records(P0, [10, 20]), records(P1, untimed)], paused=lambda: paused)
     found = handed(thread)
     if why == "it is silent":
         for _ in range(int(SILENT_SECONDS / STEP_SECONDS) - 1):
@@ -73,18 +75,25 @@ def test_a_partition_holds_nothing_back_where(clock, why):
             # The worker may have had no room: little of such a wait counts.
             clock.now += 100
             found = handed(thread)
-    assert sorted(found) == sorted([(0, 10), (0, 20), *[(1, NONE)] * 3][: 5 if untimed else 2])
+    assert sorted(found) == [(0, 10), (0, 20), *((1, at) for at in untimed)]
 
 
 def test_a_partition_that_was_silent_catches_up_before_others_go_on(clock):
-    thread = thread_with([records(P0, [10, 20])], *[[]] * 10, [records(P0, [30], 7), records(P1, [12, 13])])
+    third = TP("in", 2)
+    thread = thread_with(
+        [records(P0, [10, 20, 30, 40]), records(P1, [15])],
+        *[[]] * round(SILENT_SECONDS / STEP_SECONDS - 1),
+        [records(P1, [25], 8)],
+        [records(third, [12], 0)],
+        [event(EOF, third, 1)],
+        [records(P1, [35], 9)],
+    )
+    thread._seek({**FIRST, third: 0})
     found = []
-    while not found:
+    while thread._intake.takes:
         clock.now += STEP_SECONDS
-        found = handed(thread)
-    assert found == [(0, 10), (0, 20)]
-    thread._intake.takes = thread._intake.takes[-1:]
-    assert handed(thread) == [(1, 12), (1, 13)]
+        found.append(handed(thread))
+    assert found[-5:] == [[(0, 10), (1, 15)], [(0, 20), (1, 25)], [(2, 12)], [], [(0, 30), (1, 35)]]
 
 
 def test_times_that_go_back_or_are_not_yet_keep_the_order_of_their_partition():
@@ -118,13 +127,23 @@ def test_a_partition_far_ahead_is_paused_until_most_of_it_is_handed_over():
         assert [name for name, (place, *_) in [call[:2] for call in calls if call[1]]] == paused
 
 
-def test_markers_behind_records_that_wait_move_the_position_behind_them():
-    thread = thread_with([records(P0, [10, 20]), event(EOF, P0, 9)], [event(EOF, P1, 7)], [event(EOF, P0, 12)])
-    assert handed(thread) == []
-    assert handed(thread) == [(0, 10), (0, 20)]
-    assert thread.positions == {P0: 9, P1: 7}
+def test_markers_move_the_position_once_the_records_before_them_are_handed_over():
+    thread = thread_with(
+        [event(EOF, P0, 6)],
+        [records(P0, [10, 20], 6), event(EOF, P0, 9)],
+        [event(EOF, P1, 7)],
+        [event(EOF, P0, 12)],
+    )
+    for found, position in (([], 6), ([], 6), ([(0, 10), (0, 20)], 9), ([], 12)):
+        assert (handed(thread), thread.positions) == (found, {P0: position, P1: 7})
+
+
+def test_a_live_partition_holds_others_back_again_where_much_of_it_waits():
+    thread = thread_with([event(EOF, P0, 5), event(EOF, P1, 7)], [records(P0, [10])], [records(P0, [20], 6)])
     handed(thread)
-    assert thread.positions == {P0: 12, P1: 7}
+    for behind, found in ((NEAR, [(0, 10)]), (NEAR + 1, [])):
+        thread.reported[P1] = time.time(), LogEnd(7 + behind, 7 + behind)
+        assert handed(thread) == found
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -139,7 +158,7 @@ def test_rounds_of_any_size_are_handed_over_once_and_in_order(seed):
         )
         left = {tp: left[tp][n:] for tp, n in counts.items()}
     takes.append([event(EOF, tp, FIRST[tp] + len(times[tp])) for tp in FIRST])
-    thread = thread_with(*([part for part in take if len(part)] for take in takes))
+    thread = thread_with(*takes)
     found = [each for _ in takes for each in handed(thread)]
     assert [at for _, at in found] == sorted(at for own in times.values() for at in own)
     assert {tp: [at for p, at in found if p == tp.partition] for tp in FIRST} == times
