@@ -71,7 +71,10 @@ class MemoryBudget:
 
     @property
     def taken(self) -> int:
-        """Records that the client has unpacked ahead, and as many again in a round before they are queued."""
+        """Records that the client has unpacked ahead, and as many again in a round before they are queued.
+
+        Where streams are re-keyed, as many may wait for those of other partitions.
+        """
         return self._share(8, 64 * MIB)
 
     @property

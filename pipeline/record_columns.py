@@ -165,6 +165,7 @@ class RecordColumns(Sequence[SourceRecord]):
             return self
         begin = int(self.ends[first - 1]) + 1 if first else 0
         key_begin = int(self.key_ends[first - 1]) if first else 0
+        rows = self.headers if len(self.headers) < last - first else range(first, last)
         return RecordColumns(
             self.topic,
             self.partition,
@@ -175,7 +176,7 @@ class RecordColumns(Sequence[SourceRecord]):
             self.offsets[first:last],
             self.times[first:last],
             self.nulls[first:last],
-            {row - first: own for row, own in self.headers.items() if first <= row < last},
+            {row - first: self.headers[row] for row in rows if first <= row < last and row in self.headers},
             None if self.elements is None else self.elements[first:last],
             None if self.routed is None else self.routed[first:last],
         )

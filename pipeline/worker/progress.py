@@ -78,20 +78,9 @@ def models_of(settings: Settings, partitions: int) -> str:
         return f"stream = partition: {of}{more}"
     if choice == "topic":
         of = "one model for all records" if topics == 1 else f"a model for each of {topics} topics"
-        return f"stream = topic: {of}{_mixing(partitions)}"
+        return f"stream = topic: {of}"
     what = "key of the records" if choice == "key" else f"value of {choice.removeprefix(FIELD)} in the records"
-    several = _mixing(partitions) if settings.is_rekeyed else ""
-    return f"stream = {choice}: a model for each {what}, at most {settings.limits.streams:,} in a partition{several}"
-
-
-def _mixing(partitions: int) -> str:
-    """Return what a model that learns several partitions makes of a backlog."""
-    if partitions < 2:
-        return ""
-    return (
-        f"; days of a backlog in {partitions} partitions mix, so that alerts can clear before they open: put a backlog "
-        "into one partition (docs/rekeying.md)"
-    )
+    return f"stream = {choice}: a model for each {what}, at most {settings.limits.streams:,} in a partition"
 
 
 class Progress:

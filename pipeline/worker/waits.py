@@ -56,6 +56,11 @@ LONGER: Final = (
     ),
     ("status.POLL_SECONDS", "2 * client.FETCH_SECONDS", "an idle fetch loop counts as one that hangs"),
     ("topic_watch.SEND_AGE", "topic_watch.INTERVAL", "each batch sent at least once waits for a request of its own"),
+    (
+        "time_order.SILENT_SECONDS",
+        "client.FETCH_WAIT_MS / 1000 + client.FETCH_SECONDS",
+        "a partition counts as silent before its first fetch has shown that it is at its end",
+    ),
     # The ends of the logs
     (
         "log_ends.QUERY_SECONDS",
@@ -135,6 +140,7 @@ UNRELATED: Final[Mapping[str, Collection[str]]] = {
         "processor.SLICE_SECONDS",
         "commits.AHEAD_SECONDS",
         "commits.LONGEST_SECONDS",
+        "time_order.STEP_SECONDS",
     ),
 }
 """By the reason why no relation holds for them: times as their modules name them."""

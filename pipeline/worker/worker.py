@@ -171,6 +171,8 @@ class Worker:
             revoke_seconds=broker_seconds(settings.delivery.transaction_timeout),
             answer_timeout=settings.broker.answer_timeout,
             memory=self._memory,
+            # All but the routes, which are last.
+            in_time_order=settings.logs[:-1] if settings.is_rekeyed else (),
         )
         self._watch = TopicWatch.of(lambda: self._source, self._fail)
         self._app = make_app(settings, self, options)

@@ -33,6 +33,7 @@ from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership
 from resonance.pipeline.worker.transport.fetch_errors import MISSING, explained, passes
 from resonance.pipeline.worker.transport.log_ends import LogEnd
 from resonance.pipeline.worker.transport.rebalance import Rebalances
+from resonance.pipeline.worker.transport.time_order import TimeOrder
 
 HEARTBEAT_SECONDS: Final = 0.25
 """A member learns of a rebalance with its next heartbeat: this bounds how long a joining worker waits for others, and
@@ -90,6 +91,8 @@ class TransportOptions:
     """How many the topics have, as part of the member's name."""
     paused: Callable[[], Collection[TP]] = tuple
     """Partitions to fetch nothing of; called before each round, in the consumer's thread."""
+    in_time_order: Collection[str] = ()
+    """Topics whose records are handed over in the order of time, across their partitions (`TimeOrder`)."""
     chunk_records: int = 8192
     """Most records of a chunk: the more there are, the more has each of many streams, and the less costs a record."""
     queued_records: int = MOST_RECORDS
@@ -177,6 +180,7 @@ class ClientThread(threading.Thread):
         self.sought = 0.0
         self.reported: dict[TP, tuple[float, LogEnd]] = {}
         self._paused: set[TP] = set()
+        self._order = TimeOrder(options.in_time_order, options.memory.taken)
         self._most, self._more = FEW_RECORDS, False
         self._began = self._looked = float("-inf")
         self._looks = 0
@@ -315,13 +319,17 @@ class ClientThread(threading.Thread):
             most_bytes, size = self._options.memory.taken, size_of(taken) + RECORD * count
             self._most = min(max(most_bytes * count // size, 1), MOST_RECORDS)
         self._more = count + len(events) >= most
-        if fetched.next_offsets:
-            if self._more:
-                # The event loop may add some meanwhile.
-                fetched.ends = {tp: end.stable for tp, (_, end) in self.reported.copy().items()}
-            fetched.positions = {tp: self.positions[tp] for tp in fetched.next_offsets}
-            self.positions |= fetched.next_offsets
-            self._owner.hand_over(list(fetched.chunks(self._options.chunk_records)))
+        # The event loop may add some meanwhile.
+        ends = {tp: end for tp, (_, end) in self.reported.copy().items()}
+        if self._more:
+            fetched.ends = {tp: end.stable for tp, end in ends.items()}
+        chunks = list[Chunk]()
+        for part in self._order.pass_on(fetched, ends, self._paused, now):
+            part.positions = {tp: self.positions[tp] for tp in part.next_offsets}
+            self.positions |= part.next_offsets
+            chunks += part.chunks(self._options.chunk_records)
+        if chunks:
+            self._owner.hand_over(chunks)
 
     def _event(self, event: Event, fetched: Fetched | None = None) -> None:
         tp = TP(event.topic, event.partition)
@@ -362,7 +370,7 @@ class ClientThread(threading.Thread):
                     self.missing.discard(topic)
 
     def _pause(self) -> None:
-        wanted = {tp for tp in self._options.paused() if tp in self.positions}
+        wanted = {tp for tp in self._options.paused() if tp in self.positions} | self._order.ahead
         if wanted != self._paused:
             self._consumer.resume([Place(*tp) for tp in self._paused - wanted])
             self._consumer.pause([Place(*tp) for tp in wanted - self._paused])
@@ -371,6 +379,7 @@ class ClientThread(threading.Thread):
     def void(self) -> None:
         """Forget the positions: whatever was taken until now is not current any more."""
         self.positions, self.reported, self._more = {}, {}, False
+        self._order.begin({})
         self.seek_number += 1
 
     def _seek(self, positions: Mapping[TP, int]) -> None:
@@ -379,6 +388,7 @@ class ClientThread(threading.Thread):
         # A pause outlives the assignment.
         self._consumer.resume([Place(*tp) for tp in self._paused])
         self._paused = set()
+        self._order.begin(positions)
         self.missing -= {tp.topic for tp in positions}
         self.positions, self.sought, self._began = dict(positions), time.time(), float("-inf")
 

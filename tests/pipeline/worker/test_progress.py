@@ -227,15 +227,3 @@ def test_nothing_is_said_before_it_runs(work: Work) -> None:
 def test_the_start_says_how_many_models_there_will_be(stream: str, topics: list[str], said: str) -> None:
     given = Settings.of({"input.topics": topics, "stream": stream})
     assert f"stream = {stream}: {said}" in models_of(given, 4)
-
-
-@pytest.mark.parametrize(
-    ("stream", "partitions", "mixes"),
-    [("topic", 4, True), ("topic", 1, False), ("field:device", 4, True), ("key", 4, False), ("partition", 4, False)],
-)
-def test_the_start_says_that_days_of_a_backlog_mix_where_a_model_learns_several_partitions(
-    stream: str, partitions: int, mixes: bool
-) -> None:
-    said = models_of(Settings.of({"input.topics": ["a"], "stream": stream}), partitions)
-    assert ("days of a backlog in 4 partitions mix" in said) == mixes
-    assert ("put a backlog into one partition (docs/rekeying.md)" in said) == mixes

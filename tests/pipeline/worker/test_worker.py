@@ -312,16 +312,27 @@ def test_a_restore_that_another_rebalance_replaced_leaves_no_deployment_behind(m
     assert worker._source is before
 
 
-@pytest.mark.parametrize(("mode", "seconds"), [("exactly_once", 0.07), ("at_least_once", 0.015)])
-async def test_records_gather_for_less_where_a_round_takes_no_transaction(mode, seconds):
-    given = Settings.of({"input.topics": ["in"], "name": "shop", "delivery.mode": mode})
+@pytest.mark.parametrize(
+    ("changed", "seconds", "ordered"),
+    [
+        ({}, 0.07, ()),
+        ({"delivery.mode": "at_least_once"}, 0.015, ()),
+        ({"stream": "topic", "input.topics": ["in", "more"]}, 0.07, ("in", "more")),
+        ({"hierarchy": "keyed", "engine.name": "hcaea", "stream": "key"}, 0.07, ()),
+    ],
+)
+async def test_records_gather_where_a_round_is_a_transaction_and_are_in_order_before_they_are_routed(
+    changed, seconds, ordered
+):
+    given = Settings.of({"input.topics": ["in"], "name": "shop", **changed})
     worker = process.Worker(given)
     worker._memory, worker._source = (
         MemoryBudget(10**9),
-        DeploymentContext.of(given, {}, Deployment(1, {"in": "1"})),
+        DeploymentContext.of(given, {}, Deployment(1, dict.fromkeys(given.input.topics, "1"))),
     )
     worker._build(worker._source.deployment)
-    assert worker._app.consumer.options.gather_seconds == seconds
+    options = worker._app.consumer.options
+    assert (options.gather_seconds, options.in_time_order) == (seconds, ordered)
 
 
 def stopped_while_it_checks(monkeypatch, check, recovering=False):
