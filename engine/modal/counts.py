@@ -19,7 +19,7 @@ _MOVING = 4.0
 for good is no pause."""
 
 _IN_BALL = 8.0
-"""Landmarks in a ball, by which clusters are told to have few or many."""
+"""Landmarks in a ball."""
 _FEW_STAYS, _MOST_STAYS = 0.1, 0.99
 """Shares of the records that stay in their ball up to which a stream does not walk, and the most that counts."""
 
