@@ -18,6 +18,8 @@ CLEAR: Final = 0.5
 """Evidence from which a channel, or a share, has part in a change."""
 WIDER: Final = 1.33
 """Ratio of spreads from which two baselines differ."""
+_REACHES = 112, 960, 7600
+"""Records back to which the marks of each level reach."""
 _OLDEST = 400
 """Records after which the mean of late holds nothing from before."""
 
@@ -172,16 +174,11 @@ def evidence(state: WatchState, k: int) -> float:
 
 def _marked(state: WatchState, k: int, onset: int) -> Mark:
     """Return the mark at or before a record of the unit."""
-    seen = int(state.seen[k])
-    age = seen - onset
-    if age <= 112:
-        level, at = 0, onset >> 3
-    elif age <= 960:
-        level, at = 1, onset >> 6
-    elif age <= 7600:
-        level, at = 2, onset >> 9
-    else:
-        level, at = 2, max(((seen - 1) >> 9) - 15, 0)
+    seen, level = int(state.seen[k]), 0
+    while level < layout.LEVELS - 1 and seen - onset > _REACHES[level]:
+        level += 1
+    # Of what lies further back the oldest mark is left.
+    at = max(onset >> 3 * (level + 1), ((seen - 1) >> 9) - 15 if seen - onset > _REACHES[level] else 0)
     place = k, level, at & (layout.KEPT - 1)
     return Mark(int(state.mark[place]), int(state.mark_time[place]))
 
