@@ -27,6 +27,9 @@ ALIKE: Final = 0.5
 OWN_SCALE: Final = 3.0
 """Usual ranges by which the usual values of two streams differ that have scales of their own."""
 
+BESIDE: Final = 0.25
+"""Part of the way between two places of a feature by which it may be beside both when it comes back."""
+
 COMPARED: Final = 20
 """Episodes of a group, the first ones, with which another one has to agree."""
 
@@ -79,6 +82,32 @@ class Episode:
         return found
 
     @property
+    def drifts(self) -> int:
+        """How many drifts it has, without those that go on; 0 where it has other signs."""
+        is_drift = [sign.rule == "drift" for sign in self.signs]
+        return sum(not sign.continues for sign in self.signs) if all(is_drift) else 0
+
+    @property
+    def places(self) -> dict[str, tuple[float, float]]:
+        """Between which means each feature went, by all drifts."""
+        found: dict[str, tuple[float, float]] = {}
+        for sign in self.signs:
+            for name, move in sign.moves.items():
+                low, high = found.get(name, (inf, -inf))
+                found[name] = min(low, move.before, move.after), max(high, move.before, move.after)
+        return found
+
+    def swings(self, sign: Sign) -> bool:
+        """Whether a drift ends, in most of its features, where the drifts before have been."""
+        if not self.drifts or sign.rule != "drift":
+            return False
+        known, inside = self.places, 0
+        for name in known.keys() & sign.moves.keys():
+            (low, high), after = known[name], sign.moves[name].after
+            inside += low - BESIDE * (high - low) <= after <= high + BESIDE * (high - low)
+        return 2 * inside > len(sign.moves)
+
+    @property
     def centres(self) -> list[dict[str, float]]:
         """Those of its new clusters."""
         return [dict(sign.centre) for sign in self.signs if sign.centre]
@@ -113,7 +142,7 @@ def episodes(signs: Iterable[Sign], paces: dict[str, float]) -> list[Episode]:
     found: dict[str, list[Episode]] = {}
     for sign in signs:
         own = found.setdefault(sign.place, [])
-        fitting = [each for each in own if each.takes(sign)]
+        fitting = [each for each in own if each.takes(sign)] or [each for each in own if each.swings(sign)][-1:]
         if not fitting:
             fitting = [Episode(sign.place, paces.get(sign.place, usual))]
             own += fitting

@@ -115,7 +115,7 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
     }
     if kind == "unit" and unit is not None:
         incident["factor"] = unit.factor
-    incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs)}"
+    incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs, group)}"
     return incident
 
 
@@ -222,7 +222,16 @@ def _value(each: IncidentFeature, with_usual: bool) -> str:
     return f"{each['feature']} {number(each['value'])}{usual}"
 
 
-def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
+def _swings(group: Sequence[Episode], since: str) -> str:
+    """Say that streams go to and fro: their drifts end where they have been."""
+    last = max(sign.onset for each in group for sign in each.signs)
+    seen = group[0].places
+    places = [f"{name} {number(low)} to {number(high)}" for name, (low, high) in [*seen.items()][:SHOWN]]
+    text = f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts"
+    return f"{text}, last {canonical(round(1000 * last))[:16].replace('T', ' ')}: {', '.join(places)}"
+
+
+def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode]) -> str:
     # Records of a file may have no time.
     at = f" {incident['since'][:19].replace('T', ' ')}" if incident["since"] >= "1971" else ""
     since = at and f" since{at}"
@@ -242,6 +251,8 @@ def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
         return f"records as most other streams have them{since}{behind}"
     if incident["kind"] in ("new_kind", "back"):
         return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{behind}"
+    if incident["kind"] == "drifted" and min(each.drifts for each in group) > 1:
+        return _swings(group, since)
     if incident["kind"] == "drifted" and (behind or not signs[0].text):
         return f"drifted{since}{behind}"
     text = signs[0].text.removeprefix(f"{signs[0].stream} ")

@@ -189,6 +189,20 @@ def test_a_drift_that_goes_on_is_the_same_incident_however_late_it_does():
     assert found["features"] == [{"feature": "heat", "value": 60.0, "usual": 6.2}]
 
 
+def test_drifts_that_end_where_the_stream_has_been_are_one_incident_and_a_new_place_is_another():
+    wave = [
+        drift("p1:d1", 240 + 300 * i, seq=i, heat=(20.0, 60.0) if i % 2 == 0 else (60.0, 22.0 - i), load=(5.0, 6.0 + i))
+        for i in range(4)
+    ]
+    (found,) = incidents(*wave)
+    assert found["text"].startswith(
+        "p1:d1: goes to and fro since 2026-05-06 03:55:00, 4 drifts, last 2026-05-06 18:55: "
+    )
+    assert "heat 19 to 60, load 5 to 9" in found["text"]
+    beyond = drift("p1:d1", 1_300, seq=9, heat=(20.0, 95.0), load=(5.0, 30.0))
+    assert [each["text"][7:20] for each in incidents(*wave, beyond)] == ["drifted since", "goes to and f"]
+
+
 def test_a_few_unlike_records_among_the_usual_ones_are_a_new_kind():
     (found,) = incidents(alert("p1:d1", 300, records=72.0, unlike=12.0))
     assert found["kind"] == "new_kind"
