@@ -9,8 +9,8 @@ from typing import Final
 
 from resonance.pipeline.errors import counted
 
-OFTEN: Final = 3
-"""Changes of a range that are no single cause: an incident is there and back, another unit comes once."""
+OFTEN: Final = 6
+"""Changes of a range that no cause ends: a daily wave is inside one after a few, another unit comes once."""
 
 WITHIN: Final = timedelta(days=7)
 """Time of the records in which so many changes are often."""
@@ -51,8 +51,8 @@ class RestlessRanges:
             for changes, feature in found
         )
         return (
-            f"{listed}: a feature that follows the time of day, or only grows, makes clusters of its own; leave it out "
-            "of input.features (docs/tuning.md#quality)"
+            f"{listed}: a feature that only grows makes clusters of its own; leave it out of input.features "
+            "(docs/tuning.md#quality)"
         )
 
 
