@@ -13,7 +13,7 @@ from resonance.pipeline.task.model.stream_drift import Marks, StreamDrift
 
 from bench.streams import Array
 
-DEFAULTS: dict[str, Any] = {"rarity": 1e5, "step": 0.5, "hold": 500, "ordinary": 5, "returning": 3, "cells": 32}
+DEFAULTS: dict[str, Any] = {"rarity": 1e5, "step": 0.5, "hold": 500, "ordinary": 5, "returning": 2, "cells": 32}
 DETECTORS = ("watch", "adwin")
 
 

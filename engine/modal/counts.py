@@ -19,7 +19,7 @@ _MOVING = 4.0
 for good is no pause."""
 
 _IN_BALL = 8.0
-"""Landmarks in a ball."""
+"""Landmarks in a ball, about."""
 _FEW_STAYS, _MOST_STAYS = 0.1, 0.99
 """Shares of the records that stay in their ball up to which a stream does not walk, and the most that counts."""
 
@@ -94,8 +94,8 @@ def is_walk(model):
 def _stay(model):
     """Return how many records a stream that walks stays in a place that it crosses, at least 1.
 
-    It stays in a ball for as many as steps are in one without leaving it, and crosses as many balls as lie on a line
-    through a cluster.
+    It stays nearest to a landmark for as many steps as are in one without leaving it, and crosses as many balls as lie
+    on a line through a cluster.
     """
     balls = max(1.0, model.landmarks / (_IN_BALL * max(1, model.clusters)))
     share = min(model.stays[0] / max(1, model.steps[0]), _MOST_STAYS)

@@ -76,7 +76,7 @@ class Model(Table):
     dimension: FloatArray = floats(1, low=0.0, high="d")  # intrinsic, at the last reading; 0 before the first
     dispersion: FloatArray = floats(1, low=0.0)  # the variance of counts beside theirs, at the last reading; 0 before
     steps: IntArray = ints(1, high="learned")  # of late, to a record from one unlike it
-    stays: IntArray = ints(1, high="learned")  # of these, the ones within the ball of a landmark
+    stays: IntArray = ints(1, high="learned")  # of these, to one with the same nearest landmark
     previous: FloatArray = floats("d", most=MAGNITUDE)  # the last record
     at: FloatArray = floats("d", f"landmarks+{STAGGER}", most=MAGNITUDE, turned=True)
     id: IntArray = ints("landmarks", below="next_id", distinct=True, rows="number")

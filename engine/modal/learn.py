@@ -310,7 +310,7 @@ def _count_step(model, near, repeated):
     if not repeated:
         model.steps[0] += 1
         model.stays[0] += model.last[near] == model.learned - 1
-        if model.steps[0] == _STEPS:
+        if model.steps[0] >= _STEPS:
             model.steps[0], model.stays[0] = _STEPS // 2, model.stays[0] // 2
 
 

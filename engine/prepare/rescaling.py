@@ -24,7 +24,7 @@ LOOK_BEFORE: Final = 1_000
 RECENT: Final = 200
 """Records before a look that a new range is taken from, as many as a warm-up has."""
 RESTLESS: Final = 200
-"""Looks for which a change of a range counts: one that comes while two count widens the range over its new place."""
+"""Looks for which a change of a range counts: one that turns back while two count widens the range over both places."""
 _WIDEST = 50.0
 """How many times as wide as either place such a range may be: beyond, as with other units, they are kept apart."""
 _LOW, _HIGH = -1.0, 2.0
@@ -96,6 +96,7 @@ class RangeWatch:
     def __init__(self, features: IntArray, columns: IntArray, low: FloatArray, width: FloatArray) -> None:
         self._features, self._columns = features, columns
         self._home_low, self._home_width = low, width
+        # Looks for which changes count yet, below 0 where the last one was downwards.
         self._restless = np.zeros(len(features), np.int64)
         self._begin()
 
@@ -116,7 +117,7 @@ class RangeWatch:
         """Return the ranges of all features from now on: the present ones, or new ones wider than `narrowest`."""
         new_low, new_width = low.copy(), width.copy()
         for k, c in enumerate(self._features.tolist()):
-            self._restless[k] = max(self._restless[k] - 1, 0)
+            self._restless[k] -= np.sign(self._restless[k])
             present, home = (low[c], width[c]), (self._home_low[k], self._home_width[k])
             if present != home and 2 * self._back[k] > LOOK:
                 found = home
@@ -126,12 +127,13 @@ class RangeWatch:
             else:
                 continue
             both, narrower = _over(present, found), min(present[1], found[1])
-            if self._restless[k] >= RESTLESS and both[1] <= _WIDEST * narrower:
+            way = 1 if 2.0 * found[0] + found[1] >= 2.0 * present[0] + present[1] else -1
+            if -way * self._restless[k] >= RESTLESS and both[1] <= min(_WIDEST * narrower, MAGNITUDE):
                 found = home = both
-            if abs(found[0]) <= MAGNITUDE and narrowest[c] < found[1] <= MAGNITUDE:
+            if found is home or (abs(found[0]) <= MAGNITUDE and narrowest[c] < found[1] <= MAGNITUDE):
                 new_low[c], new_width[c] = found
                 self._home_low[k], self._home_width[k] = home
-                self._restless[k] = min(self._restless[k], RESTLESS) + RESTLESS
+                self._restless[k] = way * (min(abs(self._restless[k]), RESTLESS) + RESTLESS)
         self._begin()
         return new_low, new_width
 
@@ -153,7 +155,7 @@ class RangeWatch:
         # Before revision 7 no change counted for long.
         restless = arrays.get("restless", np.zeros(features.shape, np.int64))
         require(restless.shape == features.shape and restless.dtype == np.int64, "changes that count")
-        require(((restless >= 0) & (restless <= 2 * RESTLESS)).all(), "changes that count")
+        require((np.abs(restless) <= 2 * RESTLESS).all(), "changes that count")
         usable = (np.abs(low) <= MAGNITUDE) & (width > 0.0) & (width <= MAGNITUDE)
         require(usable.all(), "ranges of the warm-up")
         kept, kept_before = (max(seen - (look - RECENT), 0) for look in (LOOK, LOOK_BEFORE))

@@ -232,7 +232,7 @@ class SignTable:
         made = [
             partial(self._of_alert, each, paces.get(each["stream"], usual))
             for _, each in self._alerts.values()
-            if each["rule"] != "share" or (each["stream"], each["since"]) not in seen
+            if each["rule"] != "share" or (each["stream"], str(each.get("since"))) not in seen
         ]
         made += [partial(self._of_drift, key, each) for key, (_, each) in self._drifts.items()]
         found = []

@@ -398,7 +398,7 @@ def test_a_wave_of_a_day_is_soon_ordinary(height, most):
     for seed in range(3):
         rng, t = np.random.default_rng(seed), np.arange(20 * 1_440)[:, None]
         X = height * np.sin(2 * np.pi * (t / 1_440 + rng.random(3))) + rng.normal(size=(len(t), 3))
-        changes, _ = learn(DriftWatch(3, returning=3), X / X.std(axis=0), np.zeros(len(t), np.int64), found=list)
+        changes, _ = learn(DriftWatch(3, returning=2), X / X.std(axis=0), np.zeros(len(t), np.int64), found=list)
         episodes.append(sum(change.kind == "drift" for change in changes))
         assert all(change.record < 7 * 1_440 for change in changes)
     assert max(episodes) <= most

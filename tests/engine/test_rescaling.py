@@ -108,6 +108,15 @@ def test_a_daily_wave_soon_has_one_range(day, noise):
     assert changes[-1][0] <= 4 * day
 
 
+def test_a_range_that_records_leave_on_one_side_again_and_again_is_no_wider():
+    X = np.random.default_rng(0).random((40_000, 3))
+    X[:, 1] += np.arange(len(X)) * 0.004
+    preparation = learned(X[:200])
+    prepared(preparation, X, 10_000)
+    low, high = (preparation.to_input_units(np.full(3, end), np.zeros(3))[0] for end in (0.0, 1.0))
+    assert high[1] - low[1] < 3.0
+
+
 @pytest.mark.parametrize("factor", [100.0, 1_000.0])
 def test_units_that_take_turns_keep_ranges_of_their_own(factor):
     X = np.random.default_rng(0).random((20_000, 3))

@@ -65,8 +65,11 @@ class _TimedPartition:
         """Take what has come in a round, so many seconds behind the one before."""
         self.silent = 0.0 if self.parts or next_offset is not None else self.silent + seconds
         if records:
-            # A clock that is ahead would hold back what comes behind it.
-            known = np.where(records.times > 1000 * time.time(), _NEVER, records.times)
+            # A clock that is ahead, of now or of the next record, would hold back what comes behind it.
+            now = int(1000 * time.time())
+            following = np.append(records.times[1:], now)
+            ahead = (records.times > now) | ((records.times > following) & (following >= 0))
+            known = np.where(ahead, _NEVER, records.times)
             times = np.maximum.accumulate(np.maximum(known, self.time))
             self.time, self.has_come = int(times[-1]), True
             self.parts.append((records, times))

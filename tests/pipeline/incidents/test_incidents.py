@@ -315,9 +315,10 @@ def test_only_the_newest_signs_are_kept_in_whichever_order_they_come(monkeypatch
         assert incidents(*random.Random(seed).sample(made, 12), streams=13) == expected
 
 
-def test_an_alert_of_no_worker_makes_no_incident():
-    broken = alert("p1:d1", 300)
-    broken[1]["evidence"] = None
+@pytest.mark.parametrize(("rule", "wrong"), [("unlike", {"evidence": None}), ("share", {"since": [1]})])
+def test_an_alert_of_no_worker_makes_no_incident(rule, wrong):
+    broken = alert("p1:d1", 300, rule=rule)
+    broken[1].update(wrong)
     assert incidents(broken) == []
 
 
