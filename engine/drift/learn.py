@@ -71,7 +71,7 @@ def take_baseline(state, k, rules, records, base):
     """Take the mean of the records since the restart as the baseline; `base` is how many a first one has."""
     variance, variance_q = _measure(state, k, rules, records)
     first = state.watched[k] == 0
-    far, blind = 0.0, False
+    far, blind, returning = 0.0, False, rules.returning > 0 and state.returns[k] > 0
     for i in range(state.mean.shape[1]):
         up = down = 0.0
         rho, beta = state.inverse_spread[k, i], state.size_inverse_spread[k, i]
@@ -87,10 +87,10 @@ def take_baseline(state, k, rules, records, base):
                 up = down = far / rules.root
         blocks, known = (state.block_squares[k, i], state.block_products[k, i]), state.inflation[k, i]
         t = _inflation(blocks, state.mean[k, i], variance[i], known, records, 8 * base)
-        # Where it is unknown for a mean, it is for absolute values, and for sums that hold the feature.
-        blind |= rules.returning > 0 and t == np.inf
+        # Where it is unknown for what goes to and fro, it is for absolute values, and sums that hold the feature.
+        blind |= returning and t == np.inf
         t = np.inf if blind and i >= rules.d else t
-        hidden = rules.returning > 0 and t == np.inf
+        hidden = returning and t == np.inf
         if first or state.threshold[k, i] == np.inf or t == np.inf:
             state.cusum[k, i], state.onset[k, i] = 0.0, state.seen[k]
             state.late[k, i] = state.mean[k, i]

@@ -194,7 +194,7 @@ class PlainDrift:
                 inside = inside and not (at < c.HLO - e or at > c.HHI + e)
                 c.HLO, c.HHI = min(c.HLO, at), max(c.HHI, at)
         number.RETURNS += first and inside
-        far, blind = 0.0, False
+        far, blind, returning = 0.0, False, self.returning > 0 and number.RETURNS > 0
         late = n >= 8 * unit.base
         for i, (c, (var, va)) in enumerate(zip(unit.channels, variances, strict=True)):
             up = down = 0.0
@@ -205,10 +205,10 @@ class PlainDrift:
             elif self.ordinary <= number.RETURNS:
                 up = down = far / sqrt(self.d)
             t = self.inflation(n, c.BYY, c.BYP, c.MU, var, c.TAUS, late)
-            blind = blind or (self.returning > 0 and t == inf)
+            blind = blind or (returning and t == inf)
             if blind and i >= self.d:
                 t = inf
-            hidden = self.returning > 0 and t == inf
+            hidden = returning and t == inf
             if first or inf in (c.HS, t):
                 c.S, c.OS, c.E = 0.0, float(number.NN), c.MU
             w = self.step + 3 * sqrt(min(t, n) / n)

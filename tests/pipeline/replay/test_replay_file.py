@@ -103,11 +103,9 @@ def test_the_command_shows_a_table(file, tmp_path, printed):
     assert shown.out.splitlines()[-1].startswith("replayed 400 records in")
 
 
-def test_the_command_names_a_feature_that_follows_the_day(tmp_path, command, capsys, printed):
+def test_the_command_names_a_feature_that_only_grows(tmp_path, command, capsys, printed):
     rows = points(8_000)
-    rows[:, 2] = -9.0 * np.cos(2 * np.pi * np.arange(len(rows)) / 1_440) + np.random.default_rng(0).normal(
-        0, 0.3, 8_000
-    )
+    rows[:, 2] = 0.02 * np.arange(len(rows)) + np.random.default_rng(0).normal(0, 0.3, 8_000)
     lines = [value_of(row, at=1_700_000_000_000 + 60_000 * i) for i, row in enumerate(rows.tolist())]
     (tmp_path / "flows.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     assert "hint: net.in left its range " in printed(run_command, "replay", "flows.jsonl", "--time", "at", *OPTIONS).out
