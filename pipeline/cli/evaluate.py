@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from resonance.pipeline.cli.file_options import Advised, ChosenColumns, SkipBad
-from resonance.pipeline.cli.file_settings import for_file
+from resonance.pipeline.cli.file_settings import for_file, remedy_for
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.main import as_options
 from resonance.pipeline.cli.options import Json, load
@@ -120,7 +120,14 @@ def evaluate(
             encode = arrays.encoder(found[0].settings, file)
             unpacker = unpacking.Unpacker(settings) if settings.is_otlp else None
             records = source.FileSource(
-                file, chosen, settings.input.topics[0], partitions, skip_bad, encode=encode, unpacker=unpacker
+                file,
+                chosen,
+                settings.input.topics[0],
+                partitions,
+                skip_bad,
+                encode=encode,
+                unpacker=unpacker,
+                remedy=remedy_for(file),
             )
         else:
             records = source.open_topic(settings, source_name, span, settings.labels.topic)

@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import typer
 from resonance.pipeline.cli.file_options import topic_from
-from resonance.pipeline.cli.options import load, load_settings, shared
+from resonance.pipeline.cli.options import given, load, load_settings, replace_on_command_line, shared
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.json_paths import ABSENT, find, parse_path
 from resonance.pipeline.logs import printable
 
 if TYPE_CHECKING:
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
 
 def describes(settings: "config.Settings") -> bool:
     """Return whether the settings already say where the features stand."""
-    given = settings.input
-    named = given.features != type(given).model_fields["features"].default
-    return bool(given.sparse is not None or named or given.format != "json")
+    section = settings.input
+    named = section.features != type(section).model_fields["features"].default
+    return bool(section.sparse is not None or named or section.format != "json")
 
 
 def confirmed(note: "notes.Note") -> bool:
@@ -41,13 +43,16 @@ def examined(
     taken: "Callable[[notes.Note], bool] | None",
     described: "config.Settings | None",
     chosen: str | Sequence[str] | None = None,
+    text_path: str | None = None,
 ) -> "examination.Examination":
     """Look at the records, print what stands in their way, and look again with the options that are taken."""
     from resonance.pipeline.files import examination
 
     shown: set[str] = set()
     while True:
-        found = examination.examine(files, columns, skip_bad=skip_bad, limit=limit, described=described, chosen=chosen)
+        found = examination.examine(
+            files, columns, skip_bad=skip_bad, limit=limit, described=described, chosen=chosen, text_path=text_path
+        )
         for note in found.findings:
             if note.about in shown:
                 continue
@@ -65,19 +70,36 @@ def for_file(
     """Return the settings, by dotted name, that apply to a file's records where no source has them, and its columns.
 
     What is found in the records is printed, and with `yes` the options that this advises are taken. A `truth` is no
-    feature. Features of the command line stand, and the rest is found for these; settings of a file are complete.
+    feature. Features of the command line stand, and the rest is found for these. A settings file that names them is
+    complete, but how the file is read, such as which column is the key, is no setting and found beside it.
+
+    Raises `ConfigurationError` where the file lacks a feature, or each record needs a key and no column gives it.
     """
     topic = dict.fromkeys(("name", "input.topics"), topic_from(file))
     try:
-        given = load(topic)
-        if given.input.format != "json" or describes(load_settings(shared.config, None, topic, **shared.named)):
-            return topic, columns
+        settings = load(topic)
+        described = describes(load_settings(shared.config, None, topic, **shared.named))
     except ConfigurationError:
         # The command reports it, unless its own options are what is missing.
         return topic, columns
-    chosen = (given.input.sparse or given.input.features) if describes(given) else None
-    taken = (lambda note: note.advised) if yes else None
-    found = examined([file], columns, skip_bad, None, taken, None, chosen)
+    if settings.input.format != "json" or settings.has_many:
+        return topic, columns
+    section, by_key = settings.input, settings.stream == "key"
+    chosen = (section.sparse or section.features) if describes(settings) and not described else None
+    taken = (lambda note: note.advised or (by_key and note.change.key is not None)) if yes else None
+    found = examined(
+        [file], columns, skip_bad, None, taken, settings if described else None, chosen, text_path=section.text_path
+    )
+    if found.seen.records and describes(settings) and section.sparse is None:
+        _check_features(file, found, settings)
+    if by_key and found.columns.key is None:
+        option = next((note.option for note in found.findings if note.change.key), "--key COLUMN")
+        way = "it gives each record its model" if option == "--key COLUMN" else "or --yes, which takes it"
+        raise ConfigurationError(f'{file}: no column is the key, and stream = "key" needs one: {option} ({way})')
+    if found.columns != columns:
+        say(f"taken: {shlex.join(found.columns.options)}")
+    if described:
+        return topic, found.columns
     suggested = found.suggestion.settings
     if chosen is not None:
         del suggested["input.features"]
@@ -85,10 +107,40 @@ def for_file(
     elif not {"input.features", "input.sparse"} & suggested.keys():
         what = "no column holds numbers; see the notes, or name input.features" if found.seen.records else "no records"
         raise ConfigurationError(f"{file}: {what}")
-    if found.columns != columns:
-        say(f"taken: {shlex.join(found.columns.options)}")
     if isinstance(features := suggested.get("input.features"), list):
-        paths = dict.fromkeys((*features, *given.prepare.categories))
+        paths = dict.fromkeys((*features, *settings.prepare.categories))
         suggested["input.features"] = [path for path in paths if path != truth]
         say(f"input.features: {', '.join(suggested['input.features'])}")
     return topic | suggested, found.columns
+
+
+def _check_features(file: Path, found: "examination.Examination", settings: "config.Settings") -> None:
+    """Refuse features that no record has, and take a single column of the command line for a list of one."""
+    from resonance.pipeline.files.rows import missing_column
+
+    features, seen = settings.input.features, found.seen
+    on_line = "input.features" in given(shared.pairs, {})
+    # Later lines of JSON may have what the first ones lack, and a deployment may do without a part of its features.
+    may_lack = (found.more and ".json" in file.name) or (settings.prepare.missing != "reject" and not on_line)
+    for path in [features] if isinstance(features, str) else features:
+        there = any(f"{known}.".startswith(f"{path}.") for known in seen.columns)
+        if not (there or may_lack or any(find(each, parse_path(path)) is not ABSENT for each in seen.head)):
+            raise missing_column(file, path, list(seen.columns))
+    if on_line and isinstance(features, str) and features in seen.columns and not seen.columns[features].kinds[list]:
+        replace_on_command_line("input.features", orjson.dumps([features]).decode())
+        found.chosen = found.chosen and [features]
+
+
+def remedy_for(file: Path) -> str:
+    """Return what helps where the settings fit none of a file's records."""
+    from resonance.pipeline.config.sources import read_file
+
+    command = f"resonance produce {shlex.quote(str(file))} --dry-run"
+    if not read_file(shared.config)[0]:
+        return f"settings that fit a file: {command} --save-settings resonance.toml"
+    return command_with_config(f"what of the settings does not fit them: {command}", shared.config)
+
+
+def command_with_config(command: str, file: Path | None) -> str:
+    """Return a command that reads the settings of a file."""
+    return command if file in (None, Path("resonance.toml")) else f"{command} --config {shlex.quote(str(file))}"

@@ -84,6 +84,12 @@ def load(otherwise: Mapping[str, Any] | None = None, **named: Any) -> "configura
     return load_settings(shared.config, shared.pairs, otherwise, **{**shared.named, **own})
 
 
+def replace_on_command_line(setting: str, value: str) -> None:
+    """Give a setting of the command line another value."""
+    others = [pair for pair in shared.pairs or () if pair.partition("=")[0].strip() != setting]
+    shared.pairs = [*others, f"{setting}={value}"]
+
+
 def check_unused(command: str) -> None:
     """Raise `ConfigurationError` where options were given that only matter to a deployment."""
     if shared != SharedOptions(named=dict.fromkeys(shared.named)):

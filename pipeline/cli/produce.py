@@ -5,14 +5,14 @@ import sys
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
-from resonance.pipeline.cli.file_settings import confirmed, describes, examined
+from resonance.pipeline.cli.file_settings import command_with_config, confirmed, describes, examined
 from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import Json, load
+from resonance.pipeline.cli.options import Json, given, load, shared
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC, says_when_stopped
@@ -110,7 +110,7 @@ def produce(
         offer = None if dry_run or as_json or not _on_terminal() else confirmed
         with says_when_stopped(UNCHANGED):
             taken = (lambda note: note.advised) if yes else offer
-            found = examined(files, columns, skip_bad, limit, taken, described)
+            found = examined(files, columns, skip_bad, limit, taken, described, text_path=settings.input.text_path)
         if taken is None and not dry_run:
             _check_usable(found)
         columns = found.columns
@@ -251,7 +251,12 @@ def _suggestion(
     if found is None or found.described is not None:
         return None
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
-    text = suggest.as_file(found.suggestion, topic, name=name, broker=settings.dump()["broker"])
+    dumped, own = settings.dump(), dict[str, Any]()
+    for setting in given(shared.pairs, {}):
+        section, dot, member = setting.partition(".")
+        if setting not in ("name", "input.topics", "labels.topic") and member in (dumped[section] if dot else [""]):
+            own[setting] = dumped[section][member] if dot else dumped[section]
+    text = suggest.as_file(found.suggestion, topic, name=name, broker=dumped["broker"], more=own)
     if options := found.columns.options:
         text = f"# For the records of: {shlex.join(['resonance', 'produce', *names, *target, *options])}\n{text}"
     if found.more:
@@ -287,8 +292,7 @@ def _offer_settings(suggestion: str | None, save: Path | None, command: str) -> 
     except OSError as error:
         say("", "A resonance.toml with which `resonance worker` reads them:", "", *suggestion.split("\n"))
         raise ConfigurationError(f"--save-settings {save}: it cannot be written ({error.strerror}); copy it") from error
-    chosen = "" if save == Path("resonance.toml") else f" --config {shlex.quote(str(save))}"
-    say(f"settings saved to {save}; next: {command}{chosen}")
+    say(f"settings saved to {save}; next: {command_with_config(command, save)}")
 
 
 def _show(first: list[FileRecord], suggestion: str | None, topic: str, *, as_json: bool) -> None:

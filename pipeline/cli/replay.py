@@ -1,6 +1,5 @@
 """``resonance replay``."""
 
-import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 from resonance.pipeline.cli.file_options import Advised, ChosenColumns, SkipBad
-from resonance.pipeline.cli.file_settings import for_file
+from resonance.pipeline.cli.file_settings import for_file, remedy_for
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_table, say
@@ -182,8 +181,7 @@ def _require_answers(summary: "replaying.Summary", file: Path | None) -> None:
             where = ", ".join(dict.fromkeys(part.topic for part in summary.parts))
             remedy = "compare input.features with a record, or say what was wrong: resonance dlq list"
         else:
-            where, command = str(file), f"resonance produce {shlex.quote(str(file))} --dry-run"
-            remedy = f"settings that fit a file: {command} --save-settings resonance.toml"
+            where, remedy = str(file), remedy_for(file)
         raise ConfigurationError(
             f"none of the {counted(summary.records, 'record')} of {where} could be used ({why}); {remedy}"
         )

@@ -14,6 +14,8 @@ from resonance.pipeline.errors import ConfigurationError, nearest
 MASK = "**********"
 EXAMPLES = {"input.topics": "a,b"}
 """Example values of required settings, as the command line takes them."""
+TABLES_OF_COLUMNS = ("prepare.categories", "prepare.ranges")
+"""Settings that are a table with an entry for each of some columns."""
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 """Words for pydantic's bounds of a value."""
 
@@ -133,6 +135,10 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: ValueOr
     if kind == "extra_forbidden":
         section = location[0] if len(location) > 1 else ""
         names = known.get(section, ())
+        table, _, entry = location[-1].partition(".")
+        if (whole := f"{section}.{table}") in TABLES_OF_COLUMNS and entry:
+            pairs = f'{{"{entry}": {given if isinstance(given, str) else "..."}}}'
+            return f"{setting}{origins.of(location)}: all columns together, as JSON: --set '{whole}={pairs}'"
         what = f"section [{section}]" if section else "settings"
         near = nearest(location[-1], names)
         every = _dotted(known)

@@ -1,6 +1,5 @@
 """The recorded data of an evaluation, which each candidate reads again."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -64,17 +63,12 @@ class FileSource:
     """Gives records the format of the input."""
     unpacker: Unpacker | None = None
     """Takes rows apart; None where each is a record."""
+    remedy: str = "compare input.features with a record"
 
     @property
     def logs(self) -> list[TopicPartition]:
         """Partitions of the topic that the file stands for."""
         return [(self.topic, number) for number in range(self.partitions)]
-
-    @property
-    def remedy(self) -> str:
-        """The command that suggests settings."""
-        command = f"resonance produce {shlex.quote(str(self.path))} --dry-run"
-        return f"settings that fit a file: {command} --save-settings resonance.toml"
 
     def order(self, offsets: Offsets, times: Offsets, log: NDArray[np.int32]) -> tuple[Offsets, str]:
         """Return the order of the file."""

@@ -7,6 +7,7 @@ from resonance.pipeline.errors import nearest
 from resonance.pipeline.files.kinds import Kinds, is_constant, is_rfc3339
 from resonance.pipeline.files.notes import Note, clock_of, hardly_varying, notes_on_numbers, notes_on_times
 from resonance.pipeline.files.rows import Columns
+from resonance.pipeline.files.sources import source_of
 from resonance.pipeline.files.survey import FileSurvey
 
 
@@ -27,7 +28,8 @@ def notes_on_settings(seen: FileSurvey, settings: Settings, columns: Columns) ->
         if constant:
             reasons = ", ".join(f"{path} ({hardly_varying(seen.columns[path])})" for path in constant)
             notes.append(Note(f"features that separate nothing: {reasons}"))
-    return [*notes, *_times(seen, given.time_path, columns)]
+    notes += _times(seen, given.time_path, columns)
+    return [*notes, *(_keys(seen) if settings.stream == "key" and columns.key is None else ())]
 
 
 def _absent(seen: FileSurvey, setting: str, paths: Sequence[str], tolerant: bool) -> Iterator[Note]:
@@ -57,4 +59,14 @@ def _times(seen: FileSurvey, time_path: str | None, columns: Columns) -> Iterato
         yield from notes_on_times(seen, path, columns)
     elif time_path is None and not columns.time:
         text = f"{path} has times, but input.time_path is not set: outputs name the time of sending"
-        yield Note(text, "as Kafka timestamps", Columns(time=(path,)), advised=False)
+        yield Note(text, "as Kafka timestamps", Columns(time=(path,)))
+
+
+def _keys(seen: FileSurvey) -> Iterator[Note]:
+    """Yield a note on the column that could be the key, without which records have no stream."""
+    found, why = source_of(seen, Kinds(seen)), 'without a key all records would be dead letters (stream = "key")'
+    if found is None:
+        yield Note(f"{why}; name its column: --key COLUMN", dead_letters=seen.records)
+    else:
+        text = f"{found.path} names what the records are of ({found.reason}), and {why}"
+        yield Note(text, "as their key", Columns(key=found.path), dead_letters=seen.records)

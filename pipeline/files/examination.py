@@ -32,6 +32,8 @@ class Examination:
     """Settings that describe the records already."""
     chosen: str | Sequence[str] | None = None
     """The features, where these are no guess."""
+    text_path: str | None = None
+    """The texts that give clusters keywords, where a setting names them."""
     keyless: int = 0
     """Records without a key, where a column gives it."""
 
@@ -52,7 +54,7 @@ class Examination:
     @property
     def suggestion(self) -> Suggestion:
         """The settings that suit the records so far."""
-        found = suggest(self.seen, self.columns, self.chosen)
+        found = suggest(self.seen, self.columns, self.chosen, self.text_path)
         if self.decimal == "," and self.columns.decimal is None:
             found.notes.insert(0, Note("numbers have a decimal comma: 21,5 is 21.5; --decimal . reads them as text"))
         for path, column in self.seen.columns.items():
@@ -91,12 +93,13 @@ def examine(
     limit: int | None,
     described: Settings | None = None,
     chosen: str | Sequence[str] | None = None,
+    text_path: str | None = None,
 ) -> Examination:
-    """Look at the first records of some files, which settings may describe already, or the features of which they say.
+    """Look at the first records of some files, which settings may describe already, or of which they name a part.
 
     Raises what `SeveralFiles` raises.
     """
-    found = Examination(columns, ".", False, FileSurvey(), described, chosen)
+    found = Examination(columns, ".", False, FileSurvey(), described, chosen, text_path)
     with SeveralFiles(paths, columns, skip_bad=skip_bad) as source:
         batches = source.batches()
         for batch in limited(batches, min(limit or EXAMINED, EXAMINED)):

@@ -177,8 +177,7 @@ def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[No
         text = f"{path} has dates, and {of_day} times of the day, which input.time_path cannot join"
         forms, paths = forms_together(column, seen.columns[of_day]), (path, of_day)
     elif is_rfc3339(column):
-        text = f"{path} has times: outputs name them (input.time_path), and Kafka the time of sending"
-        yield Note(text, remedy, Columns(time=paths), advised=False)
+        yield Note(f"{path} is taken as input.time_path: outputs name its times, whenever the records are sent")
         return
     else:
         example = _short(column.sample[0])
@@ -197,7 +196,8 @@ def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) ->
     if found is not None:
         text = f"{found.path} names what the records are of ({found.reason})"
         if comes_again(seen, found.path):
-            yield Note(text, "a model for each", Columns(key=found.path), advised=found.certain)
+            remedy = "a model for each" if found.certain else "only if each needs a model of its own"
+            yield Note(text, remedy, Columns(key=found.path), advised=found.certain)
         else:
             yield Note(f"{text}, too few of each for a model of its own")
     # Of devices one behind the other times begin again, and of many at once some come late.

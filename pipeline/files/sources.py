@@ -21,9 +21,9 @@ REPEATED: Final = 0.2
 """Share of times that come again from which they are of several sources."""
 
 _NAME = re.compile(
-    r"(?i)(.*[_-])?(device|machine|host|sensor|source|server|node|unit|asset|station|vehicle|engine|pump|meter|site|"
+    r"(?i)(.*[ ._-])?(device|machine|host|sensor|source|server|node|unit|asset|station|vehicle|engine|pump|meter|site|"
     r"service|instance|pod|container|entity|mac|imei|vin|gateway|router|robot|truck|valve|motor|inverter|experiment|run|ticker|symbol|customer|user|client|store|shop|turbine|plant)"
-    r"([_-]?(id|name|no|nr|number|key))?"
+    r"([ ._-]?(id|name|no|nr|number|key))?"
 )
 
 

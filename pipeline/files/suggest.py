@@ -104,11 +104,17 @@ class Suggestion:
         return [*self.notes, *([Note(f"left out of the features: {listed}")] if listed else [])]
 
 
-def suggest(seen: FileSurvey, columns: Columns = NOTHING, chosen: str | Sequence[str] | None = None) -> Suggestion:
+def suggest(
+    seen: FileSurvey,
+    columns: Columns = NOTHING,
+    chosen: str | Sequence[str] | None = None,
+    text_path: str | None = None,
+) -> Suggestion:
     """Guess the settings from what the columns hold, and note what stands in the way.
 
     Some hundred records are enough; with all of them nothing is missed. `columns` are the options that they were read
-    with, `chosen` the features, where these are no guess: of the texts among them the values are found.
+    with, `chosen` the features, where these are no guess: of the texts among them the values are found. `text_path` is
+    the setting, where it is given.
     """
     kinds = Kinds(seen)
     sparse = _sparse_object(kinds.numbers, seen) if chosen is None else None
@@ -141,7 +147,8 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING, chosen: str | Sequence
         if path in others and is_constant_text(column, seen.records)
     }
     texts = [path for path in seen.columns if path in others and is_prose(seen.columns[path])]
-    text_path = max(texts, key=lambda path: sum(map(len, seen.columns[path].sample))) if as_array and texts else None
+    if text_path is None and as_array and texts:
+        text_path = max(texts, key=lambda path: sum(map(len, seen.columns[path].sample)))
     left_out |= {path: "texts: input.text_path gives clusters keywords" for path in texts if path != text_path}
     if chosen is not None:
         left_out = {}

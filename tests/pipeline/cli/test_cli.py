@@ -139,12 +139,14 @@ def test_the_reference_needs_no_settings(printed):
 
 
 def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(tmp_path, monkeypatch, printed):
-    (tmp_path / "own readings.csv").write_text("id,warm,wet\n" + "".join(f"{n},{n % 7},{n % 5}\n" for n in range(20)))
-    error = printed(run, "replay", "own readings.csv", "--output", "out", "--set", "input.features=cold", code=2).err
-    assert "none of the 20 records of own readings.csv could be used (missing_feature 20)" in error
+    (tmp_path / "own readings.csv").write_text("id,warm,wet\n" + "".join(f"r{n},{n % 7},{n % 5}\n" for n in range(20)))
+    command = ["replay", "own readings.csv", "--output", "out", "--set", "input.features=id"]
+    error = printed(run, *command, code=2).err
+    assert "none of the 20 records of own readings.csv could be used (wrong_type 20)" in error
     assert "resonance produce 'own readings.csv' --dry-run --save-settings resonance.toml" in error
-    # What it says is what helps.
+    # What it says is what helps, and later there are settings.
     assert run(monkeypatch, "produce", "own readings.csv", "--dry-run", "--save-settings", "resonance.toml") == 0
+    assert "them: resonance produce 'own readings.csv' --dry-run\n" in printed(run, *command, code=2).err
     assert "replayed 20 records" in printed(run, "replay", "own readings.csv", "--output", "again").out
     # Without any settings it takes them itself.
     (tmp_path / "resonance.toml").unlink()
@@ -204,7 +206,7 @@ def test_what_is_set_for_a_file_leaves_the_rest_to_be_found(tmp_path, printed, s
     assert (last["id"], last["time"]) == ("r599", "2026-01-01T00:09:00.000Z")
     named = json.loads((tmp_path / "out" / "clusters.jsonl").read_text().splitlines()[-1])["value"]["centre"]
     assert list(dict.fromkeys(name.partition("=")[0] for name in named)) == features
-    # Settings of a file say how a worker reads the records, so that nothing is found beside them.
+    # Settings of a file say how a worker reads the records, so that no feature is found beside them.
     (tmp_path / "resonance.toml").write_text('[input]\ntopics = ["t"]\nfeatures = ["load"]\n')
     assert "own.jsonl" not in printed(run, "replay", "own.jsonl", "--set", "engine.valley=0.5").err
 

@@ -200,6 +200,7 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
         ({"id_path": "x"}, r"^id_path: there is no such setting \(did you mean input\.id_path\?\); the settings can"),
         ({"bootstrap.servers": "x"}, r"^bootstrap: there is no such setting \(did you mean broker\.bootstrap\?\); "),
         ({"limits.steams": 3}, r"^limits\.steams: there is no such setting \(did you mean streams\?\); the section"),
+        ({"prepare.categories.mode": '["a"]'}, r"""as JSON: --set 'prepare\.categories=\{"mode": \["a"\]\}'$"""),
         ({"engine.landmark": 3}, r"^engine\.landmark = 3: .*did you mean landmarks\?\)$"),
         ({"engine.landmarks": 2}, r"^engine\.landmarks = 2: must be an integer of at least 64"),
         ({"engine.landmarks": "many"}, r"^engine\.landmarks = 'many': must be an integer of at least 64"),

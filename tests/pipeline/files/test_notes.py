@@ -68,7 +68,7 @@ def test_what_is_no_number_is_named_of_features_alone():
 @pytest.mark.parametrize(
     ("times", "option", "said"),
     [
-        (["2026-01-05T08:00:00Z"], "--time at", "input.time_path"),
+        (["2026-01-05T08:00:00Z"], "", "at is taken as input.time_path"),
         (["2026-01-05T08:00:00Z", "2026-01-05 08:00:00"], "--time at", "has times that input.time_path cannot read"),
         (
             ["05.01.2026 08:00", "25.01.2026 08:00"],
@@ -108,7 +108,7 @@ def test_a_zone_that_is_missing_late_counts_too():
 
 def test_texts_among_times_are_named():
     rows = [{"t": "N/A" if n == 3 else "2026-01-05T08:00:00Z", "x": n} for n in range(20)]
-    assert [note.option for note in surveyed(rows)] == ["--null N/A", "--time t"]
+    assert [note.option for note in surveyed(rows)] == ["--null N/A", ""]
 
 
 def test_names_that_come_again_are_offered_as_key():

@@ -34,7 +34,7 @@ def test_numbers_are_features_and_names_are_not():
     assert (found.features, found.id_path, found.time_path) == (["response_time", "geo.lat", "geo.lon"], "id", "ts")
     assert found.gaps == {"geo.lon": 1}
     assert found.categories == {"country": ["DE", "FR"]}
-    assert [note.option for note in found.notes] == ["--time ts"]
+    assert [note.option for note in found.notes] == [""]
 
 
 def test_what_is_suggested_is_a_settings_file():

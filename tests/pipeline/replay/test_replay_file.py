@@ -160,7 +160,7 @@ def test_a_picture_is_drawn_and_nothing_else_is_left(file, tmp_path, command, mo
 
 
 def test_without_an_answer_there_is_no_picture(file, tmp_path, printed):
-    options = ["--name", "resonance", "--input.topics", "flows", "--input.features", "missing"]
+    options = ["--name", "resonance", "--input.topics", "flows", "--input.features", "id"]
     said = printed(run_command, "replay", "flows.jsonl", "--picture", "x.png", *options, code=2).err
     assert "none of the 400 records of flows.jsonl could be used" in said
     assert "picture: " not in said

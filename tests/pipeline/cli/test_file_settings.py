@@ -1,0 +1,54 @@
+"""Files beside settings that describe their records: how a file is read is found all the same."""
+
+import tomllib
+
+import pytest
+
+from tests.pipeline.commands import run
+
+
+@pytest.fixture(params=["device", "Device ID", "device's no"])
+def name(tmp_path, request):
+    rows = [f"2026-01-01 0{n // 60}:{n % 60:02}:00,m{k},{(7 * n + k) % 9 / 7}" for n in range(500) for k in range(3)]
+    (tmp_path / "own.csv").write_text("\n".join([f"at,{request.param},load", *rows]) + "\n")
+    return request.param
+
+
+@pytest.mark.parametrize("command", ["replay", "evaluate"])
+@pytest.mark.parametrize("saved", [False, True])
+def test_the_key_and_the_times_of_a_file_are_found_with_and_without_settings(tmp_path, printed, name, command, saved):
+    if saved:
+        assert printed(run, "produce", "own.csv", "--yes", "--dry-run", "--save-settings", "resonance.toml")
+        assert tomllib.loads((tmp_path / "resonance.toml").read_text())["stream"] == "key"
+        error = printed(run, command, "own.csv", code=2).err.splitlines()[-1]
+        assert "--key " in error and name.replace("'", "'\"'\"'") in error
+    said = printed(run, command, "own.csv", "--yes")
+    assert "taken: --time at --key " in said.err
+    assert "no_key" not in said.out
+
+
+def test_a_key_that_is_not_found_is_named_as_missing(tmp_path, printed):
+    (tmp_path / "few.csv").write_text("a,b\n1,2\n")
+    error = printed(run, "replay", "few.csv", "--yes", "--set", "stream=key", code=2).err
+    assert 'few.csv: no column is the key, and stream = "key" needs one: --key COLUMN' in error
+
+
+@pytest.mark.parametrize("settings", ["", '[input]\ntopics = ["t"]\nfeatures = ["wet"]\n'])
+def test_one_column_is_a_list_of_one_and_a_column_that_is_not_there_stops_at_once(tmp_path, printed, settings):
+    (tmp_path / "own.csv").write_text("warm_c,wet\n" + "".join(f"{n % 7},{n % 5}\n" for n in range(20)))
+    (tmp_path / "resonance.toml").write_text(settings)
+    assert "20 records" in printed(run, "replay", "own.csv", "--set", "input.features=warm_c").out
+    for wrong in ("warm", "wet,warm"):
+        error = printed(run, "replay", "own.csv", "--set", f"input.features={wrong}", code=2).err
+        assert "own.csv has no column warm (did you mean warm_c?); it has warm_c, wet" in error
+
+
+def test_settings_of_the_command_line_are_saved_and_not_advised_again(tmp_path, printed):
+    rows = [f"{n % 7 / 3},please help me with number {n * 7}\n" for n in range(200)]
+    (tmp_path / "own.csv").write_text("x,subject\n" + "".join(rows))
+    more = ["--input.text_path", "subject", "--set", "engine.valley=0.5", "--set", "stream=partition"]
+    said = printed(run, "produce", "own.csv", "--dry-run", "--save-settings", "own.toml", *more).err
+    text = (tmp_path / "own.toml").read_text()
+    found = tomllib.loads(text)
+    assert (found["input"]["text_path"], found["engine"], found["stream"]) == ("subject", {"valley": 0.5}, "partition")
+    assert "gives clusters keywords" not in text + said
