@@ -71,7 +71,9 @@ class Episode:
     @property
     def moves(self) -> dict[str, Move]:
         """The features that moved, by the first drift that says so, and up to the last that goes on from it."""
-        found = {name: move for sign in reversed(self.signs) for name, move in sign.moves.items()}
+        found: dict[str, Move] = {}
+        for sign in self.signs:
+            found |= {name: move for name, move in sign.moves.items() if name not in found}
         for sign in self.signs:
             if sign.continues:
                 ends = {name: move.after for name, move in sign.moves.items() if name in found}

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from statistics import median
 from typing import Any, Final
 
@@ -145,8 +146,24 @@ def _is_like_others(episode: Episode, centres: Mapping[str, Sequence[Mapping[str
     """Whether most other streams have had clusters like all the new ones of an episode."""
     others = [theirs for stream, theirs in centres.items() if stream != episode.place]
     own = episode.centres
-    alike = sum(all(any(are_close(mine, each) for each in theirs) for mine in own) for theirs in others)
+    usual = {name: value.usual for name, value in episode.values.items()}
+    usual |= {name: move.before for name, move in episode.moves.items()}
+    alike = sum(all(any(_has_become(mine, each, usual) for each in theirs) for mine in own) for theirs in others)
     return bool(own) and 2 * alike > len(others)
+
+
+def _has_become(mine: Mapping[str, float], theirs: Mapping[str, float], usual: Mapping[str, float]) -> bool:
+    """Whether a centre is close to another, and each feature that changed nearer than to what it was.
+
+    Where no feature is known to have changed all have to be close.
+    """
+    names = mine.keys() & theirs.keys()
+    changed = (names & usual.keys()) or names
+    return are_close(mine, theirs) and all(
+        are_close({name: mine[name]}, {name: theirs[name]})
+        and 2 * abs(mine[name] - theirs[name]) <= abs(mine[name] - usual.get(name, inf))
+        for name in changed
+    )
 
 
 def _since(ordered: Sequence[Episode]) -> float:
@@ -170,12 +187,16 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     if len(group) == 1 and len(centres) > 1:  # A stream that broke has records of many kinds.
         centres = [] if moves else centres[:1]
     values: dict[str, list[Value]] = {}
-    for episode in group if not (moves or centres) else ():
+    for episode in group if len(group) == 1 or not moves else ():
         for name, value in episode.values.items():
-            values.setdefault(name, []).append(value)
-    weight = Counter({name: len(own) for name, own in (moves or values).items()})
+            if name not in moves:
+                values.setdefault(name, []).append(value)
+    weight = Counter({name: len(own) for name, own in (moves | values).items()})
     strength = {name: median(abs(move.shift) for move in own) for name, own in moves.items()}
-    ranked = sorted(weight, key=lambda name: (-weight[name], -strength.get(name, 0.0))) or sorted(
+    # What a drift names first is farthest off, then what an alert does; a later mean may be of some hours of the day.
+    first = [*[*group[0].moves][:1], *group[0].values] if len(group) == 1 else []
+    place = {name: -at for at, name in enumerate(reversed(first))}
+    ranked = sorted(weight, key=lambda name: (-weight[name], place.get(name, 1), -strength.get(name, 0.0))) or sorted(
         {name for centre in centres for name in centre}
     )
     found: list[IncidentFeature] = []

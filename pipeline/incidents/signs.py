@@ -286,11 +286,15 @@ class SignTable:
 
 
 def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[str, Move]:
-    """Return the features that changed so by a drift; the first event that has one counts, a settled one knows more."""
+    """Return the features that changed so by a drift; the settled event, which comes first, knows more."""
     found: dict[str, Move] = {}
-    for feature in _features(events):
-        if feature["change"] in changes and feature["feature"] not in found:
-            found[feature["feature"]] = Move(*map(float, _MOVED(feature)))
+    # The last event is the drift: what it named is farther off than what only the mean of later records differs in.
+    for event in reversed(events):
+        own: dict[str, Move] = {}
+        for feature in _features([event]):
+            if feature["change"] in changes and feature["feature"] not in own:
+                own[feature["feature"]] = Move(*map(float, _MOVED(feature)))
+        found |= own
     return found
 
 

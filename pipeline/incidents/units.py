@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from resonance.pipeline.incidents.grouping import Episode
 from resonance.pipeline.incidents.signs import Move, Sign
 
-UNITS: Final = (3.6, 10.0, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
+UNITS: Final = (3.6, 10.0, 14.5038, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
 """How many times what it was a feature is in another unit, or what part of it, give or take `NEAR`."""
 
 SURE: Final = 60.0

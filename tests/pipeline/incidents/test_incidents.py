@@ -69,6 +69,12 @@ def named(made, **features):
     return made
 
 
+def emerged(stream, minute, **centre):
+    """The cluster 7 of a stream emerges."""
+    cluster = {"id": f"{stream}/1/7", "size": 5, "centre": centre}
+    return output("cluster_events", stream, minute, kind="emerged", cluster=cluster["id"], after=[cluster])
+
+
 BROKE = [alert("p1:d1", 300), drift("p1:d1", 310, heat=(6.2, 38.0))]
 WORK = [
     *(alert(f"p{n % 2}:d{n}", 300 + n) for n in (0, 2, 3)),
@@ -97,11 +103,12 @@ def test_one_feature_of_a_whole_stream_that_is_many_times_what_it_was_is_in_anot
     ("before", "after", "text"),
     [
         (36.0, 10.0, "x 0.278"),
+        (4.2, 60.9, "x 14.5"),
         (25.0, 77.0, "heat 77, usually 25: Fahrenheit or Celsius"),
         (77.0, 25.0, "heat 25, usually 77: Fahrenheit or Celsius"),
     ],
 )
-def test_metres_a_second_and_fahrenheit_are_other_units(before, after, text):
+def test_metres_a_second_pounds_and_fahrenheit_are_other_units(before, after, text):
     (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(before, after)))
     assert found["text"] == f"p1:d1: heat in another unit since 2026-05-06 05:05:00, {text}"
 
@@ -218,10 +225,6 @@ def test_a_feature_that_only_varies_more_is_named():
 
 
 def test_a_stream_that_begins_with_what_most_others_do_has_not_broken():
-    def emerged(stream, minute, **centre):
-        cluster = {"id": f"{stream}/1/7", "size": 5, "centre": centre}
-        return output("cluster_events", stream, minute, kind="emerged", cluster=cluster["id"], after=[cluster])
-
     new = alert("p1:d1", 340, "new_cluster", severity="info")
     new[1]["cluster"] = "p1:d1/1/7"
     mine = [alert("p1:d1", 300), emerged("p1:d1", 310, load=5.0, heat=40.0), new]
@@ -312,3 +315,25 @@ def test_outputs_in_any_order_and_twice_give_the_same_and_foreign_ones_nothing()
     expected = incidents(*BROKE, *WORK)
     for seed in range(5):
         assert incidents(*random.Random(seed).choices(outputs, k=99), *outputs) == expected
+
+
+@pytest.mark.parametrize(("heat", "kind"), [(115.0, "broke"), (50.5, "broke"), (54.0, "like_others")])
+def test_records_are_as_others_have_them_only_where_what_changed_is_too(heat, kind):
+    same = {f"of{n}": 5.0 for n in range(9)}
+    mine = [
+        named(alert("p1:d1", 300), heat=(heat, 46.0)),
+        emerged("p1:d1", 310, heat=heat, **same),
+        alert("p1:d1", 340, "new_cluster", severity="info"),
+    ]
+    mine[-1][1]["cluster"] = "p1:d1/1/7"
+    (found,) = incidents(*mine, *(emerged(f"p{n % 2}:d{n}", 20, heat=54.5, **same) for n in (0, 2, 3)))
+    assert (found["kind"], found["features"][0]) == (kind, {"feature": "heat", "value": heat, "usual": 46.0})
+
+
+def test_of_a_stream_that_broke_the_drift_and_its_alert_name_first_what_a_later_mean_does_not():
+    settled = drift("p1:d1", 900, heat=(48.0, 88.0), noise=(2.0, 12.0), load=(11.0, 13.0))
+    settled[1].update(kind="settled", opened=0, seq=1)
+    broke = named(alert("p1:d1", 300, records=6.0, unlike=6.0), load=(13.0, 11.0))
+    (found,) = incidents(broke, drift("p1:d1", 320, noise=(2.0, 11.0)), settled)
+    assert found["text"].startswith("p1:d1: broke 2026-05-06 04:55:00, noise 12, usually 2; unlike")
+    assert [each["feature"] for each in found["features"]] == ["noise", "load", "heat"]
