@@ -12,6 +12,7 @@ from resonance.pipeline.incidents.grouping import Episode, are_close, episodes, 
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, is_fahrenheit, rescaled
 from resonance.pipeline.records import Record
+from resonance.pipeline.task.alerts.sentences import length
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import Incident, IncidentFeature, IncidentKind
 
@@ -82,7 +83,8 @@ class IncidentTable:
 
 def row_of(incident: Incident) -> tuple[str, str, str]:
     """Return an incident as a line of a table."""
-    return incident["severity"], "open" if incident["is_open"] else "over", incident["text"]
+    ended = "learned" if incident.get("is_learned") else "over"
+    return incident["severity"], "open" if incident["is_open"] else ended, incident["text"]
 
 
 def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequence[Mapping[str, float]]]) -> Incident:
@@ -94,7 +96,7 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
     unit = rescaled(ordered, signs)
     kind = _kind(ordered, signs, unit, known)
     if kind == "unit" and unit is not None:
-        features = [{"feature": unit.feature, "value": unit.factor * unit.usual, "usual": unit.usual}]
+        features = [{"feature": unit.feature, "value": unit.value, "usual": unit.usual}]
     elif kind == "broke" and _is_like_others(group[0], centres):
         kind = "like_others"
     alerts = [sign.key for sign in signs if sign.rule != "drift"]
@@ -114,6 +116,8 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
         "since": canonical(round(1000 * since)),
         "time": max(sign.stamp for sign in signs),
     }
+    if not incident["is_open"] and any(sign.is_learned for sign in signs):
+        incident["is_learned"] = True
     if kind == "unit" and unit is not None:
         incident["factor"] = unit.factor
     incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs)}"
@@ -194,7 +198,7 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     weight = Counter({name: len(own) for name, own in (moves | values).items()})
     strength = {name: median(abs(move.shift) for move in own) for name, own in moves.items()}
     # What a drift names first is farthest off, then what an alert does; a later mean may be of some hours of the day.
-    first = [*[*group[0].moves][:1], *group[0].values] if len(group) == 1 else []
+    first = [*[*group[0].moves][:1], *group[0].values] if len(group) == 1 and known >= MANY else []
     place = {name: -at for at, name in enumerate(reversed(first))}
     ranked = sorted(weight, key=lambda name: (-weight[name], place.get(name, 1), -strength.get(name, 0.0))) or sorted(
         {name for centre in centres for name in centre}
@@ -265,5 +269,8 @@ def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
         return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{behind}"
     if incident["kind"] == "drifted" and (behind or not signs[0].text):
         return f"drifted{since}{behind}"
+    silent = max(sign.until - sign.onset for sign in signs)
+    if incident["kind"] == "silent" and silent > 0 and not incident["is_open"]:
+        return f"no record for {'up to ' if len(signs) > 1 else ''}{length(silent)}{at and ' from'}{at}"
     text = signs[0].text.removeprefix(f"{signs[0].stream} ")
     return f"{text}{since and ','}{since}"
