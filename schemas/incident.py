@@ -58,6 +58,8 @@ class Incident(TypedDict):
     """Its alerts and drifts together."""
     is_open: bool
     """Whether one of its alerts is open."""
+    is_learned: NotRequired[bool]
+    """Of one that is not: whether what it brought is the newest baseline, or a cluster that the model still has."""
     since: Time
     """When it began: time of a record, in UTC."""
     time: Time

@@ -33,6 +33,12 @@ BESIDE: Final = 0.25
 COMPARED: Final = 20
 """Episodes of a group, the first ones, with which another one has to agree."""
 
+WHOLE: Final = 0.5
+"""Share of the records from which a new cluster is what the whole stream has become."""
+
+ECHO_SECONDS: Final = 2 * 86_400.0
+"""Time in which a stream that has become another meets each hour of a day once more."""
+
 QUIET: Final = ("silent", "dead_letters", "unconfirmed", "one_cluster", "share")
 """Rules whose alerts belong together by their rule alone."""
 
@@ -74,7 +80,9 @@ class Episode:
     @property
     def moves(self) -> dict[str, Move]:
         """The features that moved, by the first drift that says so, and up to the last that goes on from it."""
-        found = {name: move for sign in reversed(self.signs) for name, move in sign.moves.items()}
+        found: dict[str, Move] = {}
+        for sign in self.signs:
+            found |= {name: move for name, move in sign.moves.items() if name not in found}
         for sign in self.signs:
             if sign.continues:
                 ends = {name: move.after for name, move in sign.moves.items() if name in found}
@@ -124,12 +132,21 @@ class Episode:
         """
         if sign.continues:
             return any(each.key == sign.continues for each in self.signs)
+        if self._echoes(sign):
+            return True
         apart = sign.onset - self.signs[0].time
         if sign.rule == "unlike" and self._known == inf and apart > WINDOW_RECORDS * self.pace:
             return False  # A drift that was there long before is another matter, such as a daily wave.
         slack = GAP_RECORDS * self.pace
         latest = self.settled if sign.rule == "new_cluster" else self.latest
         return _family(sign) == self.family and sign.onset <= latest + slack and sign.time >= self.began - slack
+
+    def _echoes(self, sign: Sign) -> bool:
+        """Whether a sign is of hours that a changed stream has not had since, in records that name nothing new."""
+        is_whole = any(each.share >= WHOLE for each in self.signs)
+        return is_whole and sign.rule == "unlike" and (sign.is_known or not sign.values) and (
+            0 <= sign.onset - self.began <= ECHO_SECONDS
+        )  # fmt: skip
 
 
 def _family(sign: Sign) -> str:

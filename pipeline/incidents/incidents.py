@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from statistics import median
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from resonance.pipeline.incidents.grouping import Episode, are_close, episodes, 
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, is_fahrenheit, rescaled
 from resonance.pipeline.records import Record
+from resonance.pipeline.task.alerts.sentences import length
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import Incident, IncidentFeature, IncidentKind
 
@@ -81,7 +83,8 @@ class IncidentTable:
 
 def row_of(incident: Incident) -> tuple[str, str, str]:
     """Return an incident as a line of a table."""
-    return incident["severity"], "open" if incident["is_open"] else "over", incident["text"]
+    ended = "learned" if incident.get("is_learned") else "over"
+    return incident["severity"], "open" if incident["is_open"] else ended, incident["text"]
 
 
 def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequence[Mapping[str, float]]]) -> Incident:
@@ -93,7 +96,7 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
     unit = rescaled(ordered, signs)
     kind = _kind(ordered, signs, unit, known)
     if kind == "unit" and unit is not None:
-        features = [{"feature": unit.feature, "value": unit.factor * unit.usual, "usual": unit.usual}]
+        features = [{"feature": unit.feature, "value": unit.value, "usual": unit.usual}]
     elif kind == "broke" and _is_like_others(group[0], centres):
         kind = "like_others"
     alerts = [sign.key for sign in signs if sign.rule != "drift"]
@@ -113,6 +116,8 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
         "since": canonical(round(1000 * since)),
         "time": max(sign.stamp for sign in signs),
     }
+    if not incident["is_open"] and any(sign.is_learned for sign in signs):
+        incident["is_learned"] = True
     if kind == "unit" and unit is not None:
         incident["factor"] = unit.factor
     incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs, group)}"
@@ -145,8 +150,24 @@ def _is_like_others(episode: Episode, centres: Mapping[str, Sequence[Mapping[str
     """Whether most other streams have had clusters like all the new ones of an episode."""
     others = [theirs for stream, theirs in centres.items() if stream != episode.place]
     own = episode.centres
-    alike = sum(all(any(are_close(mine, each) for each in theirs) for mine in own) for theirs in others)
+    usual = {name: value.usual for name, value in episode.values.items()}
+    usual |= {name: move.before for name, move in episode.moves.items()}
+    alike = sum(all(any(_has_become(mine, each, usual) for each in theirs) for mine in own) for theirs in others)
     return bool(own) and 2 * alike > len(others)
+
+
+def _has_become(mine: Mapping[str, float], theirs: Mapping[str, float], usual: Mapping[str, float]) -> bool:
+    """Whether a centre is close to another, and each feature that changed nearer than to what it was.
+
+    Where no feature is known to have changed all have to be close.
+    """
+    names = mine.keys() & theirs.keys()
+    changed = (names & usual.keys()) or names
+    return are_close(mine, theirs) and all(
+        are_close({name: mine[name]}, {name: theirs[name]})
+        and 2 * abs(mine[name] - theirs[name]) <= abs(mine[name] - usual.get(name, inf))
+        for name in changed
+    )
 
 
 def _since(ordered: Sequence[Episode]) -> float:
@@ -170,12 +191,16 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     if len(group) == 1 and len(centres) > 1:  # A stream that broke has records of many kinds.
         centres = [] if moves else centres[:1]
     values: dict[str, list[Value]] = {}
-    for episode in group if not (moves or centres) else ():
+    for episode in group if len(group) == 1 or not moves else ():
         for name, value in episode.values.items():
-            values.setdefault(name, []).append(value)
-    weight = Counter({name: len(own) for name, own in (moves or values).items()})
+            if name not in moves:
+                values.setdefault(name, []).append(value)
+    weight = Counter({name: len(own) for name, own in (moves | values).items()})
     strength = {name: median(abs(move.shift) for move in own) for name, own in moves.items()}
-    ranked = sorted(weight, key=lambda name: (-weight[name], -strength.get(name, 0.0))) or sorted(
+    # What a drift names first is farthest off, then what an alert does; a later mean may be of some hours of the day.
+    first = [*[*group[0].moves][:1], *group[0].values] if len(group) == 1 and known >= MANY else []
+    place = {name: -at for at, name in enumerate(reversed(first))}
+    ranked = sorted(weight, key=lambda name: (-weight[name], place.get(name, 1), -strength.get(name, 0.0))) or sorted(
         {name for centre in centres for name in centre}
     )
     found: list[IncidentFeature] = []
@@ -255,5 +280,8 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode]) 
         return _swings(group, since)
     if incident["kind"] == "drifted" and (behind or not signs[0].text):
         return f"drifted{since}{behind}"
+    silent = max(sign.until - sign.onset for sign in signs)
+    if incident["kind"] == "silent" and silent > 0 and not incident["is_open"]:
+        return f"no record for {'up to ' if len(signs) > 1 else ''}{length(silent)}{at and ' from'}{at}"
     text = signs[0].text.removeprefix(f"{signs[0].stream} ")
     return f"{text}{since and ','}{since}"

@@ -89,8 +89,12 @@ class Sign:
     is_whole: bool = False
     """Of a drift: whether the stream as a whole changed."""
     is_open: bool = False
+    is_learned: bool = False
+    """Whether the model has what it shows still, as its baseline or a cluster."""
+    share: float = 0.0
+    """Of a new cluster that is large: its share of the recent records."""
     until: float = 0.0
-    """Of a drift: seconds at which there was a new baseline; infinite while there is none."""
+    """Of a drift: seconds at which there was a new baseline; infinite while there is none. Of a silence: its end."""
 
 
 def seconds(time: str) -> float:
@@ -128,6 +132,7 @@ class SignTable:
         self._cleared: Table = {}
         self._drifts: Table = {}
         self._settled: Table = {}
+        self._vanished: Table = {}
         self._begun: Table = {}
         self._described: Table = {}
         # Offsets and seconds of the first and the last output of each log, and of each stream in it.
@@ -157,6 +162,8 @@ class SignTable:
                     centre = {name: float(value) for name, value in begun["centre"].items()}
                     own = {"size": size, "centre": centre, "time": payload["time"]}
                     _put(self._begun, payload["cluster"], at, own)
+                elif payload["kind"] == "vanished":
+                    _put(self._vanished, payload["cluster"], at, {})
                 elif payload["kind"] == "described":
                     found = {"keywords": [*map(str, payload["after"][0]["keywords"])]}
                     _put(self._described, payload["cluster"], (*at, int(payload["seq"])), found)
@@ -223,7 +230,15 @@ class SignTable:
 
     def signs(self) -> list[Sign]:
         """Return the signs, the earliest first."""
-        for table in (self._alerts, self._cleared, self._drifts, self._settled, self._begun, self._described):
+        for table in (
+            self._alerts,
+            self._cleared,
+            self._drifts,
+            self._settled,
+            self._begun,
+            self._vanished,
+            self._described,
+        ):
             _prune(table)
         paces = self.paces()
         usual = median(paces.values()) if paces else 0.0
@@ -234,7 +249,8 @@ class SignTable:
             for _, each in self._alerts.values()
             if each["rule"] != "share" or (each["stream"], str(each.get("since"))) not in seen
         ]
-        made += [partial(self._of_drift, key, each) for key, (_, each) in self._drifts.items()]
+        newest = {key[0]: key for key in sorted(self._drifts)}
+        made += [partial(self._of_drift, key, each, newest[key[0]] == key) for key, (_, each) in self._drifts.items()]
         found = []
         for make in made:
             with suppress(AttributeError, KeyError, TypeError, ValueError):  # It is of no worker.
@@ -261,14 +277,18 @@ class SignTable:
         cleared = self._cleared.get(alert["key"])
         # Times of records may go back.
         is_open = cleared is None or cleared[1]["seq"] < alert["seq"]
+        silent = cleared[1]["evidence"].get("seconds", 0.0) if rule == "silent" and cleared and not is_open else 0.0
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, min(onset, time), since,
             alert["text"], centre=centre, keywords=keywords, is_open=is_open, unlike=share,
             is_known=bool(evidence.get("known")),
+            until=onset + silent if silent else 0.0,
+            is_learned=rule == "new_cluster" and alert.get("cluster") not in self._vanished,
+            share=float(evidence.get("share", 0.0)) if rule == "new_cluster" else 0.0,
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 
-    def _of_drift(self, key: tuple[str, int, int], drift: Mapping[str, Any]) -> Sign:
+    def _of_drift(self, key: tuple[str, int, int], drift: Mapping[str, Any], is_newest: bool) -> Sign:
         stream, version, seq = key
         ended = self._settled[key][1] if key in self._settled else None
         time = seconds(drift["time"])
@@ -281,16 +301,21 @@ class SignTable:
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,
+            is_learned=is_newest and ended is not None and ended["kind"] == "settled",
             until=inf if ended is None else seconds(ended["time"]),
         )  # fmt: skip
 
 
 def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[str, Move]:
-    """Return the features that changed so by a drift; the first event that has one counts, a settled one knows more."""
+    """Return the features that changed so by a drift; the settled event, which comes first, knows more."""
     found: dict[str, Move] = {}
-    for feature in _features(events):
-        if feature["change"] in changes and feature["feature"] not in found:
-            found[feature["feature"]] = Move(*map(float, _MOVED(feature)))
+    # The last event is the drift: what it named is farther off than what only the mean of later records differs in.
+    for event in reversed(events):
+        own: dict[str, Move] = {}
+        for feature in _features([event]):
+            if feature["change"] in changes and feature["feature"] not in own:
+                own[feature["feature"]] = Move(*map(float, _MOVED(feature)))
+        found |= own
     return found
 
 

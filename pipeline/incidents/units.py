@@ -1,14 +1,14 @@
 """Features that are in another unit since: many times what they were, by a usual factor, or in Fahrenheit."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from statistics import median
 from typing import Final, NamedTuple
 
 from resonance.pipeline.incidents.grouping import Episode
-from resonance.pipeline.incidents.signs import Move, Sign
+from resonance.pipeline.incidents.signs import Move, Sign, Value
 
-UNITS: Final = (3.6, 10.0, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
+UNITS: Final = (3.6, 10.0, 14.5038, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
 """How many times what it was a feature is in another unit, or what part of it, give or take `NEAR`."""
 
 SURE: Final = 60.0
@@ -42,6 +42,16 @@ class Rescaled(NamedTuple):
     factor: float
     """How many times that it is."""
 
+    @property
+    def value(self) -> float:
+        """Its mean since."""
+        return self.factor * self.usual
+
+    @property
+    def is_degrees(self) -> bool:
+        """Whether it was Celsius and is Fahrenheit, or the reverse."""
+        return is_fahrenheit(self.value, self.usual)
+
 
 def rescaled(group: Sequence[Episode], signs: Sequence[Sign]) -> Rescaled | None:
     """Return the feature that is in another unit, where that is what happened.
@@ -50,9 +60,9 @@ def rescaled(group: Sequence[Episode], signs: Sequence[Sign]) -> Rescaled | None
     """
     lasts = max(sign.until for sign in signs) in (0.0, inf)
     found = [_by_alert(each) for each in group] if lasts else [None]
-    units = [each for each in found if each is not None]
-    if len(units) == len(found) and len({(each.feature, each.factor) for each in units}) == 1:
-        return units[0]._replace(usual=median(each.usual for each in units))
+    units = sorted((each for each in found if each is not None), key=lambda each: each.usual)
+    if len(units) == len(found) and len({(each.feature, each.is_degrees or each.factor) for each in units}) == 1:
+        return units[len(units) // 2]
     if not any(sign.is_whole for sign in signs) or len(group[0].centres) > MOST_CENTRES:
         return None
     return _by_means(group)
@@ -88,7 +98,7 @@ def _by_alert(episode: Episode) -> Rescaled | None:
     moves = episode.moves
     # Beside it features are a little off, where the record is compared with another cluster.
     far = [n for n, each in episode.values.items() if abs(each.value - each.usual) > FROM_ZERO * (each.high - each.low)]
-    (name, *more) = moves or far or [""]
+    (name, *more) = moves or far or episode.values or [""]
     each, move = episode.values.get(name), moves.get(name)
     if more or each is None or max(sign.unlike for sign in episode.signs) < BROKEN:
         return None
@@ -96,9 +106,31 @@ def _by_alert(episode: Episode) -> Rescaled | None:
     usual, reach = each.usual, each.high - each.low
     if move is not None:
         usual, reach = move.before, abs(FROM_ZERO * (move.after - move.before) / (move.shift or 1.0))
-    if abs(usual) < SURELY_AWAY * reach:
-        return None
     # One record that is a few times what it was is no other unit, and it does not say whether that is 1,000 or 1,024.
     sure = [factor for unit in UNITS if unit >= SURE and unit != 1024.0 for factor in (unit, 1 / unit)]
     factor = min(sure, key=lambda factor: abs(each.value / factor - usual))
-    return Rescaled(name, usual, factor) if abs(each.value / factor - usual) <= reach else None
+    if abs(usual) >= SURELY_AWAY * reach and abs(each.value / factor - usual) <= reach:
+        return Rescaled(name, usual, factor)
+    return _by_centre(name, each, episode.centres, sure) if move is None else None
+
+
+def _by_centre(
+    name: str, value: Value, centres: Sequence[Mapping[str, float]], factors: Iterable[float]
+) -> Rescaled | None:
+    """Return the only unit in which a record and the new cluster that came with it would both be usual."""
+    if len(centres) != 1 or name not in centres[0]:
+        return None
+    low, high, centre = value.low, value.high, centres[0][name]
+    found = [
+        Rescaled(name, centre / factor, factor)
+        for factor in factors
+        if low * high > 0 and all(low <= each / factor <= high for each in (value.value, centre))
+    ]
+    if min(abs(low), abs(high)) >= FROM_ZERO * (high - low):
+        before = [((each - 32) / 1.8, 1.8 * each + 32) for each in (value.value, centre)]
+        found += [
+            Rescaled(name, mean, centre / mean)
+            for one, mean in zip(*before, strict=True)
+            if low <= one <= high and low <= mean <= high
+        ]
+    return found[0] if len(found) == 1 else None

@@ -91,9 +91,10 @@ def incident(view: DeploymentView, key: str) -> dict[str, Any]:
 def _incidents(view: DeploymentView, found: Sequence[Incident]) -> list[dict[str, Any]]:
     """Return the open incidents and then those that are over, a line each."""
     shown = sorted(found, key=lambda each: not each["is_open"])[:MOST_INCIDENTS]
-    names = ("key", "severity", "is_open", "since")
+    names = ("key", "severity", "is_open", "is_learned", "since")
     return [
-        {**{name: each[name] for name in names}, "text": with_names(each["text"], view.names.given, view.names)}  # type: ignore[literal-required]
+        {name: each[name] for name in names if name in each}  # type: ignore[literal-required]
+        | {"text": with_names(each["text"], view.names.given, view.names)}
         for each in shown
     ]
 

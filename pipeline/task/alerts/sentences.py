@@ -68,7 +68,7 @@ _OPENED: Final[Mapping[AlertRule, str]] = {
 """An alert may be open for days: the numbers are those with which it opened, and the sentence has to stay true."""
 
 _CLEARED: Final[Mapping[AlertRule, str]] = {
-    "unlike": "{about} is as usual: as before, or as it has been for long",
+    "unlike": "{about} is as usual: as before, or as the model has learned since",
     "new_cluster": "{about} is no longer a new cluster with many records",
     "share": "{about} has its share of the stream as its baseline now",
     "one_cluster": "{about} no longer takes nearly all records",
@@ -94,13 +94,13 @@ def _shown(evidence: Mapping[str, Any]) -> dict[str, str]:
 
 def _number(name: str, value: float) -> str:
     if name.endswith("seconds"):
-        return _length(value)
+        return length(value)
     if name in ("usual", "share", "before", "after"):
         return f"{100 * value:.3g} %"
     return f"{value:,.0f}"
 
 
-def _length(seconds: float) -> str:
+def length(seconds: float) -> str:
     """Return a length of time as people say it: 5.2 s, 4 min, 3.5 h, 2 d."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:

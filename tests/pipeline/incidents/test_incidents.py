@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.incidents import signs
-from resonance.pipeline.incidents.incidents import IncidentTable
+from resonance.pipeline.incidents.incidents import IncidentTable, row_of
 from resonance.schemas import load_schema
 
 
@@ -69,6 +69,12 @@ def named(made, **features):
     return made
 
 
+def emerged(stream, minute, **centre):
+    """The cluster 7 of a stream emerges."""
+    cluster = {"id": f"{stream}/1/7", "size": 5, "centre": centre}
+    return output("cluster_events", stream, minute, kind="emerged", cluster=cluster["id"], after=[cluster])
+
+
 BROKE = [alert("p1:d1", 300), drift("p1:d1", 310, heat=(6.2, 38.0))]
 WORK = [
     *(alert(f"p{n % 2}:d{n}", 300 + n) for n in (0, 2, 3)),
@@ -97,11 +103,12 @@ def test_one_feature_of_a_whole_stream_that_is_many_times_what_it_was_is_in_anot
     ("before", "after", "text"),
     [
         (36.0, 10.0, "x 0.278"),
+        (4.2, 60.9, "x 14.5"),
         (25.0, 77.0, "heat 77, usually 25: Fahrenheit or Celsius"),
         (77.0, 25.0, "heat 25, usually 77: Fahrenheit or Celsius"),
     ],
 )
-def test_metres_a_second_and_fahrenheit_are_other_units(before, after, text):
+def test_metres_a_second_pounds_and_fahrenheit_are_other_units(before, after, text):
     (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(before, after)))
     assert found["text"] == f"p1:d1: heat in another unit since 2026-05-06 05:05:00, {text}"
 
@@ -232,10 +239,6 @@ def test_a_feature_that_only_varies_more_is_named():
 
 
 def test_a_stream_that_begins_with_what_most_others_do_has_not_broken():
-    def emerged(stream, minute, **centre):
-        cluster = {"id": f"{stream}/1/7", "size": 5, "centre": centre}
-        return output("cluster_events", stream, minute, kind="emerged", cluster=cluster["id"], after=[cluster])
-
     new = alert("p1:d1", 340, "new_cluster", severity="info")
     new[1]["cluster"] = "p1:d1/1/7"
     mine = [alert("p1:d1", 300), emerged("p1:d1", 310, load=5.0, heat=40.0), new]
@@ -327,3 +330,78 @@ def test_outputs_in_any_order_and_twice_give_the_same_and_foreign_ones_nothing()
     expected = incidents(*BROKE, *WORK)
     for seed in range(5):
         assert incidents(*random.Random(seed).choices(outputs, k=99), *outputs) == expected
+
+
+@pytest.mark.parametrize(("heat", "kind"), [(150.0, "broke"), (50.5, "broke"), (54.0, "like_others")])
+def test_records_are_as_others_have_them_only_where_what_changed_is_too(heat, kind):
+    same = {f"of{n}": 5.0 for n in range(9)}
+    mine = [
+        named(alert("p1:d1", 300), heat=(heat, 46.0)),
+        emerged("p1:d1", 310, heat=heat, **same),
+        alert("p1:d1", 340, "new_cluster", severity="info"),
+    ]
+    mine[-1][1]["cluster"] = "p1:d1/1/7"
+    (found,) = incidents(*mine, *(emerged(f"p{n % 2}:d{n}", 20, heat=54.5, **same) for n in (0, 2, 3)))
+    assert (found["kind"], found["features"][0]) == (kind, {"feature": "heat", "value": heat, "usual": 46.0})
+
+
+def test_of_a_stream_that_broke_the_drift_and_its_alert_name_first_what_a_later_mean_does_not():
+    settled = drift("p1:d1", 900, heat=(48.0, 88.0), noise=(2.0, 12.0), load=(11.0, 13.0))
+    settled[1].update(kind="settled", opened=0, seq=1)
+    broke = named(alert("p1:d1", 300, records=6.0, unlike=6.0), load=(13.0, 11.0))
+    (found,) = incidents(broke, drift("p1:d1", 320, noise=(2.0, 11.0)), settled)
+    assert found["text"].startswith("p1:d1: broke 2026-05-06 04:55:00, noise 12, usually 2; unlike")
+    assert [each["feature"] for each in found["features"]] == ["noise", "load", "heat"]
+
+
+@pytest.mark.parametrize(
+    ("value", "usual", "centre", "factor"),
+    [
+        ((0.05, 20.0, 70.0), 45.0, 0.048, 0.001),
+        ((0.5, 2.2, 73.0), 37.6, 0.51, None),  # It may be 1/60 as well.
+        ((115.0, 42.0, 58.0), 50.0, 114.0, 2.5),
+        ((115.0, 42.0, 58.0), 50.0, 150.0, None),
+        ((0.05, -20.0, 70.0), 25.0, 0.048, None),
+    ],
+)
+@pytest.mark.parametrize("streams", [1, 4])
+def test_a_record_and_its_new_cluster_say_the_unit_that_alone_fits_both(value, usual, centre, factor, streams):
+    made = alert("p1:d1", 300, records=5.0, unlike=5.0)
+    made[1]["features"] = [dict(zip(("feature", "value", "low", "high"), ("heat", *value), strict=True))]
+    new = alert("p1:d1", 340, "new_cluster", severity="info")
+    new[1]["cluster"] = "p1:d1/1/7"
+    (found,) = (each for each in incidents(made, emerged("p1:d1", 310, heat=centre, flow=3.0), new, streams=streams))
+    assert (found["kind"] == "unit", found.get("factor")) == (bool(factor), factor and pytest.approx(factor, rel=0.01))
+
+
+def test_what_a_stream_has_become_is_learned_and_takes_the_hours_that_it_meets_anew():
+    def again(minute, known, **features):
+        made = named(alert("p1:d1", minute, records=8.0, unlike=4.0, known=known), **features)
+        made[1]["key"] += str(minute)
+        return [made, (made[0], {**made[1], "kind": "cleared", "seq": minute + 1})]
+
+    new = alert("p1:d1", 340, "new_cluster", severity="info", share=1.0)
+    new[1]["cluster"] = "p1:d1/1/7"
+    changed = [*again(300, 0.0, load=(0.6, 50.0)), new, alert("p1:d1", 900, "new_cluster", kind="cleared", share=0.04)]
+    night, nameless, burst = again(700, 1.0, heat=(1.0, 5.0)), again(1_000, 0.0), again(1_100, 0.0, noise=(9.0, 1.0))
+    of_burst, of_change = incidents(*changed, *night, *nameless, *burst, streams=1)
+    assert [(row_of(each)[1], each["signs"]) for each in (of_burst, of_change)] == [("over", 1), ("learned", 4)]
+    vanished = output("cluster_events", "p1:d1", 1_200, kind="vanished", cluster="p1:d1/1/7", after=[], before=[])
+    assert row_of(incidents(*changed, vanished, streams=1)[0])[1] == "over"
+
+
+def test_a_drift_that_settled_is_learned_until_the_next_one_and_one_that_recovered_is_over():
+    settled = output("drift_events", "p1:d1", 400, kind="settled", opened=0, seq=1, units=[])
+    first, later = drift("p1:d1", 310, heat=(6.2, 38.0)), drift("p1:d1", 900, seq=2, heat=(38.0, 60.0))
+    assert [row_of(each)[1] for each in incidents(first, settled)] == ["learned"]
+    assert [row_of(each)[1] for each in incidents(first, settled, later)] == ["open", "over"]
+    recovered = settled[0], {**settled[1], "kind": "recovered"}
+    assert [row_of(each)[1] for each in incidents(first, recovered)] == ["over"]
+
+
+def test_a_silence_that_is_over_says_how_long_it_was():
+    silent = [alert(f"p1:d{n}", 300, "silent", severity="warning", seconds=600.0) for n in (1, 3)]
+    ended = [alert(f"p1:d{n}", 650, "silent", kind="cleared", seconds=7_200.0 * n) for n in (1, 3)]
+    (found,) = incidents(silent[0], ended[0])
+    assert found["text"] == "p1:d1: no record for 2 h from 2026-05-06 04:50:00"
+    assert incidents(*silent, *ended)[0]["text"] == "p1:d1, p1:d3: no record for up to 6 h from 2026-05-06 04:50:00"

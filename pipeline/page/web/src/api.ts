@@ -10,7 +10,7 @@ export interface StreamRow {
   called?: string[];
 }
 // What happened, in a line.
-export interface Happened { key: string; severity: string; is_open: boolean; since: string; text: string }
+export interface Happened { key: string; severity: string; is_open: boolean; is_learned?: boolean; since: string; text: string }
 export interface Incident extends Happened {
   kind: string; certainty: string; streams: (string | null)[]; known: number; signs: number; entries: Entry[];
   features: { feature: string; value: number; usual: number | null; ratio?: number }[];

@@ -26,7 +26,7 @@ export class IncidentPage implements Page {
     const left = streams.length > STREAMS ? `and ${number(streams.length - STREAMS)} more` : "";
     const missing = found.signs - found.entries.length;
     this.element.replaceChildren(h("h1", {}, found.text),
-      h("div", { class: "facts" }, fact("state", found.is_open ? "open" : "over"), fact("severity", h("span", { class: found.severity }, found.severity)),
+      h("div", { class: "facts" }, fact("state", found.is_open ? "open" : found.is_learned ? "learned" : "over"), fact("severity", h("span", { class: found.severity }, found.severity)),
         fact("certainty", found.certainty), fact("since", `${clock(found.since)} UTC`)),
       h("section", {}, h("h2", {}, `${number(streams.length)} of ${counted(found.known, "stream")}`), h("p", {}, ...named, left)),
       found.features.length ? h("section", {}, h("h2", {}, "What changed"), features(found)) : "",

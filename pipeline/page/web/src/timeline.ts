@@ -18,7 +18,7 @@ export function line(entry: Entry): HTMLElement {
 
 // An incident, in a line.
 export function happened(incident: Happened): HTMLElement {
-  const state = incident.is_open ? incident.severity : "over";
+  const state = incident.is_open ? incident.severity : incident.is_learned ? "learned" : "over";
   return h("li", { class: "entry" }, ago(incident.since), h("span", { class: `badge ${state}` }, incident.is_open ? `! ${state}` : state),
     h("span", { class: "text" }, link(incidentPage(incident.key), incident.text)));
 }
