@@ -164,6 +164,8 @@ _MIN_VALUES: Final = 5
 """Different values from which on a feature is a quantity; fewer may be codes for kinds of things."""
 _MIN_WIDTH: Final = 2.0
 """Steps that the 1st and the 99th percentile lie apart at least: a narrower range would be filled by the moving."""
+_MISSED: Final = 3.5
+"""Steps beyond which the next value is elsewhere."""
 _ON_GRID: Final = 0.01
 """Part of a step by which neighbours may miss their distance, from calculations before the record was sent."""
 _SALT: Final = 1 << 62
@@ -184,18 +186,20 @@ def step_of(values: FloatArray) -> float:
     near = gaps[gaps < 1.5 * typical]
     step = math.fsum(near.tolist()) / len(near)
     steps = gaps / step
-    is_grid = bool(np.all(np.abs(steps - np.rint(steps)) <= _ON_GRID)) and 2 * len(near) >= len(gaps)
-    repeats = 2 * len(points) <= len(ordered)
+    counts = np.diff(np.append(np.searchsorted(ordered, points), len(ordered)))
+    # Most records have values that hardly miss a step, as those in a long tail and codes do.
+    run = np.cumsum(np.append(False, gaps >= _MISSED * typical))
+    is_run = 2 * counts[(np.bincount(run) >= _MIN_VALUES)[run]].sum() > len(ordered)
+    is_grid = bool(np.all(np.abs(steps - np.rint(steps)) <= _ON_GRID)) and is_run
+    repeats = 2 * counts[counts > 1].sum() >= len(ordered)
     # A value that more than half of the records have, far more than its neighbours, means something of its own, as 0
     # errors do: around it is no hill.
-    counts = np.diff(np.append(np.searchsorted(ordered, points), len(ordered)))
     most = int(np.argmax(counts))
     beside = int(counts[max(most - 1, 0) : most + 2].sum()) - int(counts[most])
     stands_out = 2 * int(counts[most]) > len(ordered) and 2 * beside < int(counts[most])
     is_wide = percentile(ordered, 99) - percentile(ordered, 1) >= (_MIN_WIDTH - _ON_GRID) * step
-    is_quantity = len(points) >= _MIN_VALUES and is_wide
     far = max(abs(float(points[0])), abs(float(points[-1])))
-    return step if is_grid and repeats and is_quantity and not stands_out and far + step <= MAGNITUDE else 0.0
+    return step if is_grid and repeats and is_wide and not stands_out and far + step <= MAGNITUDE else 0.0
 
 
 _FINE: Final = 1e-4

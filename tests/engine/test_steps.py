@@ -34,6 +34,8 @@ def rounded(n, seed=0):
         (np.concatenate([np.zeros(196), [1e4, 2e4, 3e4, 4e4]]), 0.0),
         (np.concatenate([np.zeros(120), np.arange(80) % 10]), 0.0),
         *((np.concatenate([np.zeros(80), np.arange(120) % 10]), 1.0), (np.arange(200) % 11 * 1e149, 0.0)),
+        *((np.rint(RNG(0).lognormal(2, 1, 200)), 1.0), (np.rint(RNG(0).lognormal(8, 1, 200)), 0.0)),
+        (np.array([200.0, 201, 204, 301, 302, 404])[RNG(0).poisson(1, 200) % 6], 0.0),
         *((RNG(0).normal(size=200), 0.0), (RNG(0).normal(size=200).round(3), 0.0), (np.arange(200) % 2, 0.0)),
         *((np.arange(200) % 4, 0.0), (np.full(200, 3.0), 0.0)),
         (np.array([200.0, 201, 204, 301, 302, 404, 500, 503])[np.arange(200) % 8], 0.0),
