@@ -24,7 +24,7 @@ LOOK_BEFORE: Final = 1_000
 RECENT: Final = 200
 """Records before a look that a new range is taken from, as many as a warm-up has."""
 RESTLESS: Final = 200
-"""Looks for which a change of a range counts: one that turns back while two count widens the range over both places."""
+"""Looks for which it counts that a range changed, and that it turned back: from then on it widens over both places."""
 _WIDEST = 50.0
 """How many times as wide as either place such a range may be: beyond, as with other units, they are kept apart."""
 _LOW, _HIGH = -1.0, 2.0
@@ -96,7 +96,7 @@ class RangeWatch:
     def __init__(self, features: IntArray, columns: IntArray, low: FloatArray, width: FloatArray) -> None:
         self._features, self._columns = features, columns
         self._home_low, self._home_width = low, width
-        # Looks for which changes count yet, below 0 where the last one was downwards.
+        # Looks for which the last change counts yet, below 0 where it was downwards, beyond `RESTLESS` after a turn.
         self._restless = np.zeros(len(features), np.int64)
         self._begin()
 
@@ -128,12 +128,14 @@ class RangeWatch:
                 continue
             both, narrower = _over(present, found), min(present[1], found[1])
             way = 1 if 2.0 * found[0] + found[1] >= 2.0 * present[0] + present[1] else -1
-            if -way * self._restless[k] >= RESTLESS and both[1] <= min(_WIDEST * narrower, MAGNITUDE):
+            turned = abs(self._restless[k]) > RESTLESS
+            if turned and both[1] <= min(_WIDEST * narrower, MAGNITUDE):
                 found = home = both
             if found is home or (abs(found[0]) <= MAGNITUDE and narrowest[c] < found[1] <= MAGNITUDE):
                 new_low[c], new_width[c] = found
                 self._home_low[k], self._home_width[k] = home
-                self._restless[k] = way * (min(abs(self._restless[k]), RESTLESS) + RESTLESS)
+                turned |= way * self._restless[k] < 0
+                self._restless[k] = way * (2 if turned else 1) * RESTLESS
         self._begin()
         return new_low, new_width
 
