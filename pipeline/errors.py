@@ -153,6 +153,21 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
+def second(time: str) -> str:
+    """Return the time of an output as people read it, to the second."""
+    return time[:19].replace("T", " ")
+
+
+def minute(time: str) -> str:
+    """Return the time of an output as people read it, to the minute."""
+    return time[:16].replace("T", " ")
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """Return up to `most` names as a list, which ends with how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
 def first_of(names: Sequence[str], most: int) -> str:
     """Return up to `most` names as a list, which ends with dots where there are more."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

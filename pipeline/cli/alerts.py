@@ -9,7 +9,7 @@ from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import Json, load_outputs
 from resonance.pipeline.cli.output import end, footnote, print_incidents, print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError, counted
+from resonance.pipeline.errors import ConfigurationError, counted, second
 from resonance.schemas import ClusterNames, Incident
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def alerts(
     from resonance.pipeline.incidents import incidents, signs
     from resonance.pipeline.kafka import admin, clients, log_reader, positions
     from resonance.pipeline.task.alerts import alert_table
-    from resonance.pipeline.watch import named, sentences
+    from resonance.pipeline.watch import named
 
     settings = load_outputs()
     if not settings.raises_alerts:
@@ -120,9 +120,7 @@ def alerts(
         footnote(f"--each lists the alerts: {counted(len(found), 'open one')}, {len(ended):,} cleared")
         return
     if found:
-        rows = [
-            (sentences.second(alert["since"]), alert["severity"], alert["rule"], _text(alert, names)) for alert in found
-        ]
+        rows = [(second(alert["since"]), alert["severity"], alert["rule"], _text(alert, names)) for alert in found]
         print_table(["since", "severity", "rule", "what"], rows)
     if not ended:
         return
@@ -163,11 +161,11 @@ def _text(payload: Mapping[str, Any], names: ClusterNames) -> str:
 
 def _cleared(one: "alert_table.ClearedAlert", names: ClusterNames) -> tuple[str, ...]:
     """Return the row of a cleared alert: when, severity, rule, and how it ended."""
-    from resonance.pipeline.watch import named, sentences
+    from resonance.pipeline.watch import named
 
     payload, text = one.payload, _text(one.payload, names)
     if one.learned:
         text = f"learned: {', '.join(one.learned)} came meanwhile, and is normal for {payload['stream']} now"
         text = named.with_names(text, one.learned, names)
-    times = sentences.second(payload["since"]), sentences.second(payload["time"])
+    times = second(payload["since"]), second(payload["time"])
     return *times, payload["severity"], payload["rule"], text

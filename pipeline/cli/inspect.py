@@ -13,7 +13,7 @@ from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import cell, footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError, ResonanceError, counted, first_of, number
+from resonance.pipeline.errors import ConfigurationError, ResonanceError, counted, first_of, minute, number, some_of
 from resonance.schemas import AutomaticNames, ClusterEvent, ClusterNames, sets_apart
 
 if TYPE_CHECKING:
@@ -318,10 +318,9 @@ def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic:
 def range_sentence(stream: "inspection.InspectedStream", change: "changed_ranges.ChangedRange") -> str:
     """Return since when a feature has another range, and which clusters have a mean of before."""
     before, now = (" to ".join(map(number, each)) for each in (change.range_before, change.range))
-    text = f"the range of {change.feature} is {now} since {change.time[:16].replace('T', ' ')}, {before} before"
+    text = f"the range of {change.feature} is {now} since {minute(change.time)}, {before} before"
     names = [cluster.id for cluster in stream.clusters if change.feature in cluster.of_before]
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return f"{text}; of before are the means of {', '.join(names[:SHOWN])}{more}" if names else text
+    return f"{text}; of before are the means of {some_of(names, SHOWN)}" if names else text
 
 
 def _since(stream: "inspection.InspectedStream") -> str:
@@ -343,7 +342,7 @@ def _narrow(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str
     for cluster, snapshot in zip(clusters, snapshots, strict=True):
         level = [other for own, other in zip(clusters, snapshots, strict=True) if own.parent == cluster.parent]
         recent = [f"{cluster.recent or 0.0:.0%}"] if has_recent else []
-        since = cluster.emerged.time[:16].replace("T", " ") if cluster.emerged else None
+        since = minute(cluster.emerged.time) if cluster.emerged else None
         described = sentences.portrait(snapshot, level)
         rows.append(["  " * (cluster.level - 1) + cluster.id, cluster.size, *recent, since, described])
     return ["cluster", "size", *(["recent"] if has_recent else []), "since", "what sets it apart"], rows

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from resonance.pipeline.cli.output import cell, footnote, print_table
-from resonance.pipeline.errors import counted
+from resonance.pipeline.errors import counted, minute
 
 if TYPE_CHECKING:
     from resonance.pipeline.peers import peers
@@ -33,7 +33,7 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
         kept = own if wide else own[:FEATURES]
         left_out += len(own) - len(kept)
         for each in kept:
-            since = _minute(each.since) if each.since else each.by and f"by {_minute(each.by)}"
+            since = minute(each.since) if each.since else each.by and f"by {minute(each.by)}"
             usual = f"{cell(each.low)} to {cell(each.high)}"
             work = in_words(each.where)
             rows.append([name, each.feature, each.change, each.value, each.median, usual, each.far, since, work])
@@ -66,10 +66,6 @@ def _verdict(unlike: int, compared: int) -> str:
     if not unlike:
         return f"none of {compared:,} streams is unlike its peers in its recent records"
     return f"{unlike:,} of {compared:,} streams {'are unlike their' if unlike > 1 else 'is unlike its'} peers"
-
-
-def _minute(time: str) -> str:
-    return time[:16].replace("T", " ")
 
 
 def in_words(where: "Sequence[peers.FeatureBound]") -> str:

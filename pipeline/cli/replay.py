@@ -14,7 +14,7 @@ from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC
-from resonance.pipeline.errors import ConfigurationError, counted, nearest
+from resonance.pipeline.errors import ConfigurationError, counted, nearest, some_of
 from resonance.pipeline.machine import collect_rarely, cores
 from resonance.schemas import AlertRule, Incident
 
@@ -302,9 +302,8 @@ def _say_unwatched(summary: "replaying.Summary") -> None:
 
     names = [name for part in summary.parts for name in part.unwatched]
     if names:
-        more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
         footnote(
-            f"too few records of {', '.join(names[:SHOWN])}{more}: alerts are raised from about "
+            f"too few records of {some_of(names, SHOWN)}: alerts are raised from about "
             f"{replay_run.ALERTS_FROM} of a stream on, drift is seen from {replay_run.WATCHED_FROM} on"
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from resonance.pipeline.errors import some_of
 from resonance.pipeline.files.kinds import (
     FEWEST,
     Kinds,
@@ -225,7 +226,7 @@ def _listed(paths: Sequence[str]) -> str:
         return paths[0]
     if len(paths) <= _NAMED:
         return f"{', '.join(paths[:-1])} and {paths[-1]}"
-    return f"{', '.join(paths[:_NAMED])} and {len(paths) - _NAMED} more"
+    return some_of(paths, _NAMED)
 
 
 def _short(value: Any) -> str:

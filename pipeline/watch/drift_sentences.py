@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from resonance.pipeline.errors import number
-from resonance.pipeline.watch.sentences import second
+from resonance.pipeline.errors import number, second
 from resonance.schemas import DriftEvent, DriftFeature, DriftUnit
 
 SHOWN: Final = 2

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
-from resonance.pipeline.errors import counted
-from resonance.pipeline.watch.sentences import second
+from resonance.pipeline.errors import counted, second
 from resonance.schemas import AutomaticNames, ClusterLife, ClusterNames, ClusterTable
 
 Tie = Literal["split from", "goes on from", "absorbed", "split", "absorbed by", "goes on as"]

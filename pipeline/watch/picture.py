@@ -7,11 +7,11 @@ from textwrap import wrap
 from typing import Any, Final
 
 import numpy as np
-from resonance.pipeline.errors import ConfigurationError, counted, missing_extra, number
+from resonance.pipeline.errors import ConfigurationError, counted, missing_extra, number, second
 from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.lifelines import LifeLine, StreamLife
-from resonance.pipeline.watch.sentences import portrait, second
+from resonance.pipeline.watch.sentences import portrait
 from resonance.schemas import ClusterSnapshot
 from resonance.schemas.sets_apart import columns as columns_of
 

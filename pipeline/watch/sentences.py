@@ -66,11 +66,6 @@ def _stream_ended(event: ClusterEvent) -> str:
     )
 
 
-def second(time: str) -> str:
-    """Return a time of an output as people read it, to the second."""
-    return time[:19].replace("T", " ")
-
-
 def _find(name: str | None, clusters: Sequence[ClusterSnapshot]) -> ClusterSnapshot | None:
     return next((cluster for cluster in clusters if cluster["id"] == name), None)
 

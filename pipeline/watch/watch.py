@@ -8,14 +8,14 @@ from typing import Any, Final, NamedTuple, get_args
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
-from resonance.pipeline.errors import BrokerError, ConfigurationError, counted, first_of, nearest, number
+from resonance.pipeline.errors import BrokerError, ConfigurationError, counted, first_of, nearest, number, second
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.watch.alike_alerts import summary
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.named import mentioned, with_names
 from resonance.pipeline.watch.outputs import DeploymentOutputs, record_of
-from resonance.pipeline.watch.sentences import portrait, second, sentence
+from resonance.pipeline.watch.sentences import portrait, sentence
 from resonance.schemas import ClusterEvent, ClusterEventKind, ClusterNames, ClusterSnapshot, ClusterTable, Output
 from resonance.schemas.common import place_text
 
