@@ -54,6 +54,14 @@ class Episode:
     """Time of its last sign."""
     settled: float = -inf
     """When its last drift had settled, if that was later."""
+    share: float = 0.0
+    """Of its largest new cluster."""
+    drifts: int = 0
+    """How many drifts it has, without those that go on."""
+    places: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Between which means each feature went, by all drifts."""
+    is_drift: bool = True
+    """Whether it has no other signs than drifts."""
     _known: float = inf
     _about: float = -inf
 
@@ -67,6 +75,12 @@ class Episode:
         self.signs.append(sign)
         self.latest = max(self.latest, sign.time)
         self.settled = max(self.settled, sign.time, sign.until)
+        self.share = max(self.share, sign.share)
+        self.is_drift &= sign.rule == "drift"
+        self.drifts += sign.rule == "drift" and not sign.continues
+        for name, move in sign.moves.items():
+            low, high = self.places.get(name, (inf, -inf))
+            self.places[name] = min(low, move.before, move.after), max(high, move.before, move.after)
         if sign.time - self.signs[0].time <= WINDOW_RECORDS * self.pace:
             self._about = max(self._about, sign.onset)
             if sign.rule == "unlike":
@@ -89,29 +103,13 @@ class Episode:
                 found |= {name: found[name]._replace(after=end) for name, end in ends.items()}
         return found
 
-    @property
-    def drifts(self) -> int:
-        """How many drifts it has, without those that go on; 0 where it has other signs."""
-        is_drift = [sign.rule == "drift" for sign in self.signs]
-        return sum(not sign.continues for sign in self.signs) if all(is_drift) else 0
-
-    @property
-    def places(self) -> dict[str, tuple[float, float]]:
-        """Between which means each feature went, by all drifts."""
-        found: dict[str, tuple[float, float]] = {}
-        for sign in self.signs:
-            for name, move in sign.moves.items():
-                low, high = found.get(name, (inf, -inf))
-                found[name] = min(low, move.before, move.after), max(high, move.before, move.after)
-        return found
-
     def swings(self, sign: Sign) -> bool:
         """Whether a drift ends, in most of its features, where the drifts before have been."""
-        if not self.drifts or sign.rule != "drift":
+        if not self.is_drift or not self.drifts or sign.rule != "drift":
             return False
-        known, inside = self.places, 0
-        for name in known.keys() & sign.moves.keys():
-            (low, high), after = known[name], sign.moves[name].after
+        inside = 0
+        for name in self.places.keys() & sign.moves.keys():
+            (low, high), after = self.places[name], sign.moves[name].after
             inside += low - BESIDE * (high - low) <= after <= high + BESIDE * (high - low)
         return 2 * inside > len(sign.moves)
 
@@ -143,10 +141,9 @@ class Episode:
 
     def _echoes(self, sign: Sign) -> bool:
         """Whether a sign is of hours that a changed stream has not had since, in records that name nothing new."""
-        is_whole = any(each.share >= WHOLE for each in self.signs)
-        return is_whole and sign.rule == "unlike" and (sign.is_known or not sign.values) and (
-            0 <= sign.onset - self.began <= ECHO_SECONDS
-        )  # fmt: skip
+        if self.share < WHOLE or sign.rule != "unlike" or (sign.values and not sign.is_known):
+            return False
+        return 0 <= sign.onset - self.began <= ECHO_SECONDS
 
 
 def _family(sign: Sign) -> str:

@@ -7,10 +7,10 @@ from statistics import median
 from typing import Any, Final
 
 from resonance.pipeline import exact_json
-from resonance.pipeline.errors import number
+from resonance.pipeline.errors import minute, number, second
 from resonance.pipeline.incidents.grouping import Episode, are_close, episodes, goes_alike, together
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
-from resonance.pipeline.incidents.units import BROKEN, Rescaled, is_fahrenheit, rescaled
+from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.alerts.sentences import length
 from resonance.pipeline.timestamps import canonical
@@ -93,9 +93,9 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
     since = _since(ordered)
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
     features = _features(ordered, known)
-    unit = rescaled(ordered, signs)
+    unit = rescaled(ordered, signs) if ordered[0].family == "data" else None
     kind = _kind(ordered, signs, unit, known)
-    if kind == "unit" and unit is not None:
+    if unit is not None:
         features = [{"feature": unit.feature, "value": unit.value, "usual": unit.usual}]
     elif kind == "broke" and _is_like_others(group[0], centres):
         kind = "like_others"
@@ -118,9 +118,9 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
     }
     if not incident["is_open"] and any(sign.is_learned for sign in signs):
         incident["is_learned"] = True
-    if kind == "unit" and unit is not None:
+    if unit is not None:
         incident["factor"] = unit.factor
-    incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs, group)}"
+    incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs, group, unit)}"
     return incident
 
 
@@ -135,9 +135,9 @@ def _name_returns(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
         own = kinds.setdefault((episode.place, name), [])
         times = next((times for before, times in own if goes_alike(before, value)), None)
         if times is None:
-            own[:] = [*own[-MOST_KINDS:], (value, times := [])]
+            own[:] = [*own[1 - MOST_KINDS :], (value, times := [])]
         if incident["kind"] == "back" and len(times) >= RETURNED:
-            last = ", ".join(time[:16].replace("T", " ") for time in times[: -RETURNED - 1 : -1])
+            last = ", ".join(map(minute, times[: -RETURNED - 1 : -1]))
             incident["text"] += f"; seen {len(times):,} times before, last {last}"
         times.append(incident["since"])
 
@@ -249,34 +249,31 @@ def _value(each: IncidentFeature, with_usual: bool) -> str:
 
 def _swings(group: Sequence[Episode], since: str) -> str:
     """Say that streams go to and fro: their drifts end where they have been."""
-    last = max(sign.onset for each in group for sign in each.signs)
-    seen = group[0].places
-    places = [f"{name} {number(low)} to {number(high)}" for name, (low, high) in [*seen.items()][:SHOWN]]
-    text = f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts"
-    return f"{text}, last {canonical(round(1000 * last))[:16].replace('T', ' ')}: {', '.join(places)}"
+    last = minute(canonical(round(1000 * max(sign.onset for each in group for sign in each.signs))))
+    seen = [*group[0].places.items()][:SHOWN]
+    places = ", ".join(f"{name} {number(low)} to {number(high)}" for name, (low, high) in seen)
+    return f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts, last {last}: {places}"
 
 
-def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode]) -> str:
+def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], unit: Rescaled | None) -> str:
     # Records of a file may have no time.
-    at = f" {incident['since'][:19].replace('T', ' ')}" if incident["since"] >= "1971" else ""
+    at = f" {second(incident['since'])}" if incident["since"] >= "1971" else ""
     since = at and f" since{at}"
     is_broken = incident["kind"] == "broke"
     with_usual = incident["kind"] in ("broke", "drifted") or len(incident["features"]) == 1
     values = ", ".join(_value(each, with_usual) for each in incident["features"][: 1 if is_broken else SHOWN])
     keywords = next((sign.keywords for sign in signs if sign.keywords), ())
     behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
-    if incident["kind"] == "unit":
-        (each,) = incident["features"]
-        is_degrees = is_fahrenheit(each["value"], each["usual"] or 0.0)
-        how = f"{values}: Fahrenheit or Celsius" if is_degrees else f"x {number(incident['factor'])}"
-        return f"{each['feature']} in another unit{since}, {how}"
+    if unit is not None:
+        how = f"{values}: Fahrenheit or Celsius" if unit.is_degrees else f"x {number(unit.factor)}"
+        return f"{unit.feature} in another unit{since}, {how}"
     if is_broken:
         return f"broke{at}{behind}; unlike the other {incident['known'] - 1:,} streams"
     if incident["kind"] == "like_others":
         return f"records as most other streams have them{since}{behind}"
     if incident["kind"] in ("new_kind", "back"):
         return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{behind}"
-    if incident["kind"] == "drifted" and min(each.drifts for each in group) > 1:
+    if incident["kind"] == "drifted" and all(each.is_drift and each.drifts > 1 for each in group):
         return _swings(group, since)
     if incident["kind"] == "drifted" and (behind or not signs[0].text):
         return f"drifted{since}{behind}"

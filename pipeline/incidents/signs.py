@@ -296,7 +296,7 @@ class SignTable:
         drifts = f"{stream}/{version}/drift"
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
-            "; ".join(map(_without_features, drift.get("units", ())[:1])),
+            next(map(_without_features, drift.get("units", ())), ""),
             moves=_moves(("moved",), ended, drift), varies=_moves(("widened", "narrowed"), ended, drift),
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
@@ -312,7 +312,7 @@ def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[s
     # The last event is the drift: what it named is farther off than what only the mean of later records differs in.
     for event in reversed(events):
         own: dict[str, Move] = {}
-        for feature in _features([event]):
+        for feature in _features(event or {}):
             if feature["change"] in changes and feature["feature"] not in own:
                 own[feature["feature"]] = Move(*map(float, _MOVED(feature)))
         found |= own
@@ -328,7 +328,6 @@ def _without_features(unit: Mapping[str, Any]) -> str:
     return f"features of {name} vary together differently" if "together" in unit["change"] else ""
 
 
-def _features(events: Iterable[Mapping[str, Any] | None]) -> Iterable[Mapping[str, Any]]:
-    for event in events:
-        for unit in (event or {}).get("units", ()):
-            yield from unit["features"]
+def _features(event: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    for unit in event.get("units", ()):
+        yield from unit["features"]
