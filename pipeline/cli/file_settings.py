@@ -93,17 +93,18 @@ def for_file(
     if found.seen.records and describes(settings) and section.sparse is None:
         _check_features(file, found, settings)
     if by_key and found.columns.key is None:
-        option = next((note.option for note in found.findings if note.change.key), "--key COLUMN")
-        way = "it gives each record its model" if option == "--key COLUMN" else "or --yes, which takes it"
-        raise ConfigurationError(f'{file}: no column is the key, and stream = "key" needs one: {option} ({way})')
+        advised = next((note.option for note in found.findings if note.change.key), None)
+        way = f"{advised} (or --yes, which takes it)" if advised else "--key COLUMN (it gives each record its model)"
+        raise ConfigurationError(f'{file}: no column is the key, and stream = "key" needs one: {way}')
     if found.columns != columns:
         say(f"taken: {shlex.join(found.columns.options)}")
     if described:
         return topic, found.columns
-    suggested = found.suggestion.settings
+    suggestion = found.suggestion
+    suggested = suggestion.settings
     if chosen is not None:
         del suggested["input.features"]
-        suggested["prepare.categories"] = found.suggestion.categories
+        suggested["prepare.categories"] = suggestion.categories
     elif not {"input.features", "input.sparse"} & suggested.keys():
         what = "no column holds numbers; see the notes, or name input.features" if found.seen.records else "no records"
         raise ConfigurationError(f"{file}: {what}")

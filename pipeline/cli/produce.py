@@ -18,6 +18,7 @@ from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, InputFileError, counted
 from resonance.pipeline.files.rows import FileRecord
+from resonance.pipeline.json_paths import ABSENT, find, parse_path
 from resonance.pipeline.machine import collect_rarely
 
 if TYPE_CHECKING:
@@ -253,9 +254,9 @@ def _suggestion(
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
     dumped, own = settings.dump(), dict[str, Any]()
     for setting in given(shared.pairs, {}):
-        section, dot, member = setting.partition(".")
-        if setting not in ("name", "input.topics", "labels.topic") and member in (dumped[section] if dot else [""]):
-            own[setting] = dumped[section][member] if dot else dumped[section]
+        value = find(dumped, parse_path(setting))
+        if value is not ABSENT and setting not in ("name", "input.topics", "labels.topic"):
+            own[setting] = value
     text = suggest.as_file(found.suggestion, topic, name=name, broker=dumped["broker"], more=own)
     if options := found.columns.options:
         text = f"# For the records of: {shlex.join(['resonance', 'produce', *names, *target, *options])}\n{text}"

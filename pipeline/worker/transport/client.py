@@ -319,12 +319,11 @@ class ClientThread(threading.Thread):
             most_bytes, size = self._options.memory.taken, size_of(taken) + RECORD * count
             self._most = min(max(most_bytes * count // size, 1), MOST_RECORDS)
         self._more = count + len(events) >= most
-        # The event loop may add some meanwhile.
-        ends = {tp: end for tp, (_, end) in self.reported.copy().items()}
         if self._more:
-            fetched.ends = {tp: end.stable for tp, end in ends.items()}
+            # The event loop may add some meanwhile.
+            fetched.ends = {tp: end.stable for tp, (_, end) in self.reported.copy().items()}
         chunks = list[Chunk]()
-        for part in self._order.pass_on(fetched, ends, self._paused, now):
+        for part in self._order.pass_on(fetched, self.reported, self._paused, now):
             part.positions = {tp: self.positions[tp] for tp in part.next_offsets}
             self.positions |= part.next_offsets
             chunks += part.chunks(self._options.chunk_records)

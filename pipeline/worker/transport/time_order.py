@@ -136,15 +136,16 @@ class TimeOrder:
         self._is_live, self._pieces, self.ahead = not self._partitions, float(PIECES), set()
 
     def pass_on(
-        self, fetched: Fetched, ends: Mapping[TP, LogEnd], paused: Collection[TP], now: float
+        self, fetched: Fetched, ends: Mapping[TP, tuple[float, LogEnd]], paused: Collection[TP], now: float
     ) -> Iterator[Fetched]:
         """Yield, in order, what may be handed over of what has come and what waits.
 
-        `ends` are those that are known; of `paused` partitions nothing is fetched.
+        `ends` are those that are known, with when; of `paused` partitions nothing is fetched.
         """
         seconds, self._looked = min(now - self._looked, STEP_SECONDS), now
         for tp, own in self._partitions.items():
-            own.take(fetched.records.get(tp), fetched.next_offsets.get(tp), ends.get(tp), seconds)
+            _, end = ends.get(tp, (0.0, None))
+            own.take(fetched.records.get(tp), fetched.next_offsets.get(tp), end, seconds)
         until = min((own.time for tp, own in self._partitions.items() if own.holds_back(tp in paused)), default=_LAST)
         was_live, self._is_live = self._is_live, until == _LAST
         if was_live and self._is_live:
@@ -153,14 +154,13 @@ class TimeOrder:
                 own.clear()
             yield fetched
             return
-        fresh = [tp for tp in self._partitions if fetched.records.get(tp)]
         yield replace(fetched, records=self._others(fetched.records), next_offsets=self._others(fetched.next_offsets))
         for border in self._borders(until):
             for tp, own in self._partitions.items():
                 for records, next_offset in own.pieces(border):
                     yield replace(fetched, records={tp: records}, next_offsets={tp: next_offset})
         for tp, own in self._partitions.items():
-            if own.parts and tp in fresh:
+            if own.parts and fetched.records.get(tp):
                 own.keep()
             elif not own.parts and own.handed < own.next_offset:
                 # Behind markers and aborted records there is only a position.
