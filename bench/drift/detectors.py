@@ -9,11 +9,12 @@ from resonance.engine import ENGINES
 from resonance.engine.base import FloatArray
 from resonance.engine.drift import DriftChange
 from resonance.engine.prepare import Preparation
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.task.model.stream_drift import Marks, StreamDrift
 
 from bench.streams import Array
 
-DEFAULTS: dict[str, Any] = {"rarity": 1e5, "step": 0.5, "hold": 500, "ordinary": 5, "returning": 2, "cells": 32}
+DEFAULTS = Settings.of({"stream": "partition", "input.topics": ["features"]}).drift_parameters or {}
 DETECTORS = ("watch", "adwin")
 
 

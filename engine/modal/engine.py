@@ -61,7 +61,8 @@ class Modal(SingleModelEngine):
 
     name: ClassVar[str] = "modal"
     revision: ClassVar[int] = 7
-    # The second read its first 200 records more seldom, the third counted no pauses, the fifth knew not what is usual.
+    # The second read its first 200 records more seldom, the third counted no pauses, the fifth knew not what is usual,
+    # the sixth counted no steps.
     oldest: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     criteria = CRITERIA

@@ -75,18 +75,20 @@ class Preparation:
         others; but fully where it goes together with another feature, by a correlation of 1/2, and none of its values
         has nine tenths: then it separates groups. A feature whose 99th percentile is more than 2.5 times as far from
         the median as the 1st, or the other way round, is bent before it is scaled: by the inverse hyperbolic sine, in
-        units of the shorter way. A feature with five or more values on an even grid (half of the neighbours one step
-        apart) that repeat (half as many values as records, at most) is rounded or counts: each value is moved by up to
-        half a step, by a number that follows from the record's number alone. Not where one value, twice as frequent as
-        those beside it, has more than half of the records; nor where a logarithm is taken; and a value that was filled
-        in stays. Values without a grid of which one has a tenth of the records, and of their later half, but not nine,
-        are moved by up to half of 1/10,000 of their least gap: then equal records are a small cloud, with a density.
+        units of the shorter way. A feature whose values stand on an even grid is rounded or counts, where half of the
+        records share their value, and more than half have values in runs of five or more whose neighbours are at most
+        three steps apart: each value is moved by up to half a step, by a number that follows from the record's number
+        alone. Not where one value, twice as frequent as those beside it, has more than half of the records; nor where
+        a logarithm is taken; and a value that was filled in stays. Values without a grid of which one has a tenth of
+        the records, and of their later half, but not nine, are moved by up to half of 1/10,000 of their least gap: then
+        equal records are a small cloud, with a density.
     rescale : bool
         With ``warmup``, not with `clip`; without effect where records are projected. Where more than half of 500
         records lie outside [0, 1] by more than its width, a feature's range is frozen anew from the last 200 of them;
-        when they are back near the range of the warm-up that is taken again. Not of categories, of features that are
-        bent, or that have two values at most or one in nine tenths of those 200. See `rescale`. A warm-up of more than
-        25 records has a first scale by then, where more than half of them differ: `freeze` learns it from 25, and
+        when they are back near the range of the warm-up that is taken again. The next change within 100,000 records of
+        a turn covers both places, if that is at most 50 times as wide as either. Not of categories, of features that
+        are bent, or that have two values at most or one in nine tenths of those 200. See `rescale`. A warm-up of more
+        than 25 records has a first scale by then, where more than half of them differ: `freeze` learns it from 25, and
         `rescale` the scale that stays from all.
 
     Raises

@@ -2,7 +2,7 @@
 
 A scale that most records of a feature have left says nothing of it any more: the feature decides everything, or
 nothing. It is then frozen anew from the last records, and given back when the feature comes back. A feature that goes
-to and fro, as one with a daily wave, has one range for all its places from the third change on.
+to and fro, as one with a daily wave, has one range for all its places, once it has turned back.
 """
 
 from collections.abc import Mapping, Sequence

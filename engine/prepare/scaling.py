@@ -179,7 +179,7 @@ def step_of(values: FloatArray) -> float:
     if len(different) < _MIN_VALUES:
         return 0.0
     gaps = np.diff(different)
-    # At least half of the neighbours on a grid are one step apart; values that differ by an error of rounding are one.
+    # Values that differ by an error of rounding are one.
     typical = float(np.sort(gaps[gaps > _ON_GRID * float(np.sort(gaps)[len(gaps) // 2])])[0])
     points = different[np.concatenate([[True], gaps > _ON_GRID * typical])]
     gaps = np.diff(points)
