@@ -7,6 +7,7 @@ from typing import Any
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.forward.published import Change, check_published
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.kafka.positions import EARLIEST, Span
 from resonance.pipeline.replay.jobs import Report, run_jobs
@@ -24,11 +25,15 @@ class Verdict:
     """Working time of the slowest process."""
     inputs: Sequence[str]
     """The input topics."""
+    published: int | None = None
+    """Incidents in their topic; None where there is none."""
+    incidents: Sequence[Change] = ()
+    """Those that are not as the outputs show them: a key, and what the outputs have of it."""
 
     @property
     def identical(self) -> bool:
         """Whether all compared outputs are identical."""
-        return all(part.difference is None for part in self.parts)
+        return not self.incidents and all(part.difference is None for part in self.parts)
 
     @property
     def records(self) -> int:
@@ -59,6 +64,8 @@ class Verdict:
             "identical": self.identical,
             "records": self.records,
             **{name: self.total(name) for name in names},
+            "incidents": self.published,
+            "incidents_that_differ": [key for key, _ in self.incidents],
             "seconds": round(self.seconds, 3),
             "partitions": [asdict(part) for part in self.parts],
         }
@@ -93,6 +100,7 @@ def verify(
     settings = Settings.of({**values, "output": {**values["output"], "envelope": "cloudevents"}})
     with open_ranges(settings, settings.logs, span, fresh=fresh) as (reader, ranges):
         committed = reader.committed([part.at for part in ranges])
+        incidents = check_published(settings, reader)
     where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"
     if all(offset == NO_OFFSET for offset in committed.values()):
         raise BrokerError(
@@ -105,7 +113,7 @@ def verify(
         )
     whole = span.begin == EARLIEST and span.last is None
     jobs = [partial(verify_partition, part, whole=whole) for part in ranges]
-    verdict = Verdict(*run_jobs(settings, jobs, processes, report), settings.input.topics)
+    verdict = Verdict(*run_jobs(settings, jobs, processes, report), settings.input.topics, *incidents)
     if not any(part.compared for part in verdict.parts):
         notes = "; ".join(f"{part.topic}[{part.partition}]: {note}" for part in verdict.parts for note in part.notes)
         raise BrokerError(f"{where}: nothing of that range can be compared ({notes}); choose another one")

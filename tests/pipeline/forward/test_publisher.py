@@ -7,7 +7,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from jsonschema import Draft202012Validator
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.forward import published as of_topic
 from resonance.pipeline.forward import publisher as publishing
+from resonance.pipeline.forward.published import check_published
 from resonance.pipeline.forward.publisher import IncidentPublisher
 from resonance.pipeline.incidents.incidents import IncidentTable
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
@@ -97,8 +99,9 @@ def test_an_incident_keeps_its_key_where_an_earlier_sign_comes_later_and_others_
     other = "alert/silent/p0:d4/1/0"
     newest = dict(published(bus))
     assert newest.keys() == {first, other}
-    one._table.heads = lambda: dict.fromkeys((first, other, "alert/silent/p1:d3/1/0"), "alert/silent/p1:d3/1/0")
-    one._table.incidents = lambda: [{**grown, "key": "alert/silent/p1:d3/1/0", "signs": 3}]
+    third, table = "alert/silent/p1:d3/1/0", one._incidents._table
+    table.heads = lambda: dict.fromkeys((first, other, third), third)
+    table.incidents = lambda: [{**grown, "key": third, "signs": 3}]
     one._publish(one._connection[1])
     newest = dict(published(bus))
     assert (newest[other]["is_open"], newest[other]["within"]) == (False, first)
@@ -107,7 +110,7 @@ def test_an_incident_keeps_its_key_where_an_earlier_sign_comes_later_and_others_
     one._publish(one._connection[1])
     assert len(published(bus)) == count
     # What outputs no longer have ends, and then leaves the topic.
-    one._table.heads, one._table.incidents = dict, list
+    table.heads, table.incidents = dict, list
     one._publish(one._connection[1])
     assert not dict(published(bus))[first]["is_open"]
     one._publish(one._connection[1])
@@ -116,7 +119,7 @@ def test_an_incident_keeps_its_key_where_an_earlier_sign_comes_later_and_others_
 
 
 def test_a_message_has_room_for_an_incident_of_any_fleet(bus, monkeypatch):
-    monkeypatch.setattr(publishing, "MOST", 2)
+    monkeypatch.setattr(of_topic, "MOST", 2)
     one = publisher(bus)
     write(bus, *quiet(range(4)), *(alert(f"p{n % 2}:d{n}", 300 + n, "silent", seconds=300.0) for n in range(4)))
     one.run()
@@ -136,4 +139,24 @@ def test_what_fails_is_tried_again_from_the_topic(bus, monkeypatch):
         assert one.trouble
     one.run()
     assert (one.trouble, one.published, len(published(bus))) == ("", 1, 1)
+    one.close()
+
+
+def test_what_is_published_is_checked_against_the_outputs(bus, monkeypatch):
+    monkeypatch.setattr(of_topic, "BEHIND_SECONDS", 0.0)
+    one = publisher(bus)
+    write(bus, *quiet(range(4)), *BROKE, *WORK)
+    one.run()
+    reader, given = one._connection[0], one._settings
+    count, changes = check_published(given, reader)
+    assert (count, changes) == (len(one._incidents.shown), []) and count
+    (key, shown), *_ = one._incidents.shown.items()
+    forged = {**shown, "severity": "info"}
+    for at, value in ((key, forged), (key, None), ("alert/silent/none/1/0", {**shown, "key": "alert/silent/none/1/0"})):
+        bus.append("shop.incidents", 0, json.dumps(value).encode() if value else None, key=at.encode())
+        bus.flush()
+        assert at in dict(check_published(given, reader)[1])
+    one.run()
+    one.run()
+    assert check_published(given, reader) == (count, [])
     one.close()
