@@ -55,7 +55,7 @@ class RouterTask(StreamTask):
         if self._unpacker is not None and records:
             records, faults = self._unpacker.columns(records)
             self._skipped -= len(faults)
-        self._records += len(records)
+        self.records += len(records)
         for index, record in enumerate(records):
             if record.value is None:
                 self._skipped += 1

@@ -146,9 +146,12 @@ class PartitionTask(StreamTask):
             start += len(piece)
             if self._unpacker is not None:
                 piece, faults = self._unpacker.columns(piece)
-            self._records += len(piece)
+            self.records += len(piece)
             if piece:
-                self._batch(piece, self._decode(piece).with_faults(faults), outputs)
+                batch = self._decode(piece)
+                # Of messages that have no record because of them.
+                batch.faults, batch.skipped = batch.faults + faults, batch.skipped - len(faults)
+                self._batch(piece, batch, outputs)
 
     # Answers without learning
 
