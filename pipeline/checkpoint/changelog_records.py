@@ -138,6 +138,8 @@ class Manifest:
     header: dict[str, Any]
     begin: int = 0
     """Number of the first chunk: not 0 where those from 0 on are of another snapshot at the same offset."""
+    written: int = field(default=-1, compare=False)
+    """When it was written, in milliseconds since 1970; -1 where it is not known. It is no part of the record."""
 
     @property
     def keys(self) -> list[bytes]:
@@ -147,14 +149,15 @@ class Manifest:
     def value(self) -> bytes:
         """Return the manifest as it is stored."""
         data = {"format": FORMAT, **asdict(self)}
+        del data["written"]
         if not self.begin:
             del data["begin"]
         return orjson.dumps(data)
 
     @classmethod
-    def parse(cls, value: bytes, where: str) -> Self:
+    def parse(cls, value: bytes, where: str, written: int = -1) -> Self:
         """Read `value`; `where` names the stream for errors."""
-        data = {"begin": 0, **_of_format(value, where)}
+        data = {"begin": 0, **_of_format(value, where), "written": written}
         return typed(cls(**{entry.name: data[entry.name] for entry in fields(cls)}))
 
 
@@ -235,14 +238,6 @@ def partition_key(topic: str) -> bytes:
     return orjson.dumps(["partition", topic])
 
 
-class StoredManifest(NamedTuple):
-    """A manifest, and when it was written."""
-
-    manifest: Manifest
-    written: int = -1
-    """In milliseconds since 1970; -1 where it is not known."""
-
-
 class Manifests:
     """Manifests by stream."""
 
@@ -253,29 +248,24 @@ class Manifests:
         """Yield the names of the streams, sorted."""
         return (name.decode() for name in self._rows)
 
-    def find(self, stream: str) -> StoredManifest | None:
-        """Return the manifest of a stream with what is known of it; None where it has none."""
+    def get(self, stream: str) -> Manifest | None:
+        """Return the manifest of a stream; None where it has none."""
         if (value := self._rows.get(stream.encode())) is None:
             return None
         written, _, manifest = value.partition(b" ")
-        return StoredManifest(Manifest.parse(manifest, stream), int(written))
-
-    def get(self, stream: str) -> Manifest | None:
-        """Return the manifest of a stream; None where it has none."""
-        found = self.find(stream)
-        return None if found is None else found.manifest
+        return Manifest.parse(manifest, stream, int(written))
 
     def stream_with(self, topic_id: str) -> str:
         """Return a stream whose manifest names a topic id, which one of them does."""
         return next(stream for stream in self if (found := self.get(stream)) and found.topic_id == topic_id)
 
-    def put(self, stream: str, stored: StoredManifest) -> None:
+    def put(self, stream: str, manifest: Manifest) -> None:
         """Replace the manifest of a stream."""
-        self._rows.put(stream.encode(), b"%d " % stored.written + stored.manifest.value())
+        self._rows.put(stream.encode(), b"%d " % manifest.written + manifest.value())
 
-    def pop(self, stream: str) -> StoredManifest | None:
-        """Remove the manifest of a stream and return it with what is known of it; None where it has none."""
-        found = self.find(stream)
+    def pop(self, stream: str) -> Manifest | None:
+        """Remove the manifest of a stream and return it; None where it has none."""
+        found = self.get(stream)
         if found is not None:
             self._rows.pop(stream.encode())
         return found

@@ -16,7 +16,6 @@ from resonance.pipeline.checkpoint.changelog_records import (
     Manifest,
     Manifests,
     PartitionRecord,
-    StoredManifest,
     archives_key,
     manifest_key,
     partition_key,
@@ -99,25 +98,25 @@ class ChangelogTable:
                 raise mismatches.copied(self._where, what, f"the topic with id {topic_id}")
 
     def _apply_manifest(self, stream: str, value: bytes | None, timestamp: int) -> None:
-        before: StoredManifest | None = None
+        before: Manifest | None = None
         for topic, manifests in self._manifests.items():
             if (found := manifests.pop(stream)) is not None:
-                self._topic_ids[topic][found.manifest.topic_id] -= 1
+                self._topic_ids[topic][found.topic_id] -= 1
                 before = found
         if value is None:
             return
         try:
-            manifest = Manifest.parse(value, f"{self._where}, stream {stream}")
+            manifest = Manifest.parse(value, f"{self._where}, stream {stream}", timestamp)
         except UNREADABLE:
             raise mismatches.unreadable(self._where, f"the manifest of stream {stream}") from None
         self._check_origin(f"the snapshot of stream {stream}", manifest, stream, manifest.stream)
-        self._of(manifest.topic).put(stream, StoredManifest(manifest, timestamp))
+        self._of(manifest.topic).put(stream, manifest)
         self._topic_ids[manifest.topic][manifest.topic_id] += 1
-        same = before is not None and before.manifest.topic_id == manifest.topic_id
-        if self._strict and before is not None and same and manifest.next < before.manifest.next:
+        same = before is not None and before.topic_id == manifest.topic_id
+        if self._strict and before is not None and same and manifest.next < before.next:
             # The record counts on the one before it. Without transactions nothing keeps a worker that has lost its
             # partitions from writing once more.
-            raise mismatches.set_back(self._where, stream, before.manifest.next, manifest.next)
+            raise mismatches.set_back(self._where, stream, before.next, manifest.next)
 
     def _of(self, topic: str) -> Manifests:
         """Return the manifests of the streams of an input topic."""
@@ -210,9 +209,8 @@ class ChangelogTable:
         found = (manifests.get(stream) for manifests in self._manifests.values())
         return next((manifest for manifest in found if manifest is not None), None)
 
-    def _stored(self, stream: str) -> StoredManifest:
-        found = (manifests.find(stream) for manifests in self._manifests.values())
-        return next(stored for stored in found if stored is not None)
+    def _stored(self, stream: str) -> Manifest:
+        return next(found for manifests in self._manifests.values() if (found := manifests.get(stream)) is not None)
 
     def checkpoint(self, topic: str) -> PartitionCheckpoint | None:
         """Return the newest checkpoint of an input topic; None where none was completed."""
@@ -221,7 +219,7 @@ class ChangelogTable:
 
     def newest(self, stream: str) -> StreamSnapshot:
         """Return the newest snapshot of a stream; MismatchError where it is not whole."""
-        manifest = self._stored(stream).manifest
+        manifest = self._stored(stream)
         parts = [part for key in manifest.keys if (part := self._chunks.get(key)) is not None]
         body = b"".join(parts)
         if (missing := manifest.chunks - len(parts)) > 0:

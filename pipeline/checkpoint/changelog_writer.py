@@ -18,7 +18,6 @@ from resonance.pipeline.checkpoint.changelog_records import (
     Manifest,
     Manifests,
     PartitionRecord,
-    StoredManifest,
     archives_key,
     manifest_key,
     partition_key,
@@ -90,11 +89,6 @@ class ChangelogWriter:
             if (manifest := self.manifests.get(stream)) is not None:
                 found.update((manifest_key(stream), *manifest.keys))
         return found
-
-    def snapshot_at(self, stream: str) -> int | None:
-        """Return the offset of the newest snapshot of a stream; None where it has none."""
-        manifest = self.manifests.get(stream)
-        return manifest.next if manifest else None
 
     def messages(
         self,
@@ -191,7 +185,7 @@ class ChangelogWriter:
     def _end(self, stream: str) -> Iterator[Message]:
         """Remove the records of a stream: its manifest first, because without it the chunks are never read."""
         if (stored := self.manifests.pop(stream)) is not None:
-            for key in (manifest_key(stream), *sorted(stored.manifest.keys)):
+            for key in (manifest_key(stream), *sorted(stored.keys)):
                 yield Message(key, None, [])
 
     def _stream(self, snapshot: StreamSnapshot) -> Iterator[Message]:
@@ -214,7 +208,7 @@ class ChangelogWriter:
         yield Message(manifest_key(stream), manifest.value(), [])
         for key in sorted({*(before.keys if before is not None else ())}.difference(keys)):
             yield Message(key, None, [])
-        self.manifests.put(stream, StoredManifest(manifest))
+        self.manifests.put(stream, manifest)
 
 
 def _same_chunks(one: Manifest, other: Manifest) -> bool:

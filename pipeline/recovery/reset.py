@@ -155,7 +155,8 @@ def plan_stream_reset(source: DeploymentContext, stream: str) -> Change:
     at = known[stream]
     part, task, start = parts[at], parts[at].task, parts[at].start
     snapshot = next(state for _, state in task.models.changes([stream]) if state is not None)
-    before = StreamPosition(task.models.named(stream).version, part.writer.snapshot_at(stream))
+    manifest = part.writer.manifests.get(stream)
+    before = StreamPosition(task.models.named(stream).version, manifest.next if manifest else None)
     task.models.used = part.writer.archives.used
     task.restore(replace(snapshot, next=start), new_version=True)
     changed = StreamChange(stream, before, StreamPosition(task.models.named(stream).version, start))

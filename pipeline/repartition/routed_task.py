@@ -59,7 +59,10 @@ class RoutedTask(PartitionTask):
         super().catch_up(self._received(records))
 
     def _received(self, records: Sequence[SourceRecord]) -> list[RoutedRecord]:
-        routes = [route for record in records if (route := read_route(record)) is not None and self._has_place(route)]
+        # No worker writes a longer name. That depends on the route alone, and not on the present number of input
+        # partitions, so that a restart and a replay decide the same.
+        found = map(read_route, records)
+        routes = [route for route in found if route is not None and len(route.stream) <= STREAM_BYTES]
         if len(routes) < len(records):
             if not self._strange:
                 _log.warning(
@@ -70,12 +73,6 @@ class RoutedTask(PartitionTask):
                 )
             self._strange += len(records) - len(routes)
         return routes
-
-    def _has_place(self, route: RoutedRecord) -> bool:
-        """Return whether the outputs of a route fit into their topics; a worker writes no other route."""
-        # This depends on the route alone, and not on the present number of input partitions, so that a restart and a
-        # replay decide the same.
-        return len(route.stream) <= STREAM_BYTES
 
     @property
     def counts(self) -> Counts:

@@ -1,6 +1,6 @@
 """First stage of re-keyed streams: finds the stream of each record or label, and sends it to where that is learned."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from resonance.pipeline import mismatches
@@ -33,10 +33,12 @@ class RouterTask(StreamTask):
         self.models.record_after = settings.snapshots.records
         self._routes = context.routes
         self._unpacker = Unpacker.of(settings)
+        self._stream_of: Callable[[SourceRecord], bytes]
         if topic == settings.labels.topic:
-            self._stream_of = LabelMessages(settings).stream_of
+            messages = LabelMessages(settings)
+            self._stream_of = lambda record: messages.read(record).stream
         else:
-            self._stream_of = RecordStreams(settings, topic, self._features.mapping).stream_of
+            self._stream_of = RecordStreams(settings, topic, self.mapping).stream_of
         if settings.raises_alerts:
             self._raise_alerts()
 
@@ -55,7 +57,7 @@ class RouterTask(StreamTask):
         if self._unpacker is not None and records:
             records, faults = self._unpacker.columns(records)
             self._skipped -= len(faults)
-        self._records += len(records)
+        self.records += len(records)
         for index, record in enumerate(records):
             if record.value is None:
                 self._skipped += 1

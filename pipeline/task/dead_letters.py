@@ -1,6 +1,5 @@
 """Dead letters of a partition: their counts, their messages, and the checks of stream keys."""
 
-from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Final
@@ -23,19 +22,10 @@ class DeadLetters:
         self._limits = settings.limits
         self._encoder = encoder
         self._topic_ids = topic_ids
-        self._seen: dict[tuple[str, str], int] = {}
-        self._examples: dict[tuple[str, str], DeadLetterExample] = {}
-
-    @property
-    def by_stage_and_class(self) -> Counter[tuple[str, str]]:
-        """Number of dead letters by stage and class; safe to read from another thread."""
-        # Copied in one step, because the learning thread keeps counting meanwhile.
-        return Counter(self._seen.copy())
-
-    @property
-    def examples(self) -> dict[tuple[str, str], DeadLetterExample]:
-        """The first dead letter of each stage and class; safe to read from another thread."""
-        return self._examples.copy()
+        self.seen: dict[tuple[str, str], int] = {}
+        """Number of dead letters by stage and class."""
+        self.examples: dict[tuple[str, str], DeadLetterExample] = {}
+        """The first one of each."""
 
     def record(self, records: RecordColumns, faults: list[Fault], outputs: Outputs | None, version: int) -> None:
         """Count the faults of a batch, given in any order, and add their dead letters to the outputs.
@@ -45,11 +35,11 @@ class DeadLetters:
         faults.sort(key=attrgetter("index"))
         for fault in faults:
             kinds = fault.stage, fault.kind
-            if kinds not in self._seen:
+            if kinds not in self.seen:
                 first = fault.record or records[fault.index]
                 value = (first.value or b"")[:EXAMPLE_BYTES]
-                self._examples[kinds] = DeadLetterExample(first.offset, fault.message, value)
-            self._seen[kinds] = self._seen.get(kinds, 0) + 1
+                self.examples[kinds] = DeadLetterExample(first.offset, fault.message, value)
+            self.seen[kinds] = self.seen.get(kinds, 0) + 1
         if outputs is not None and faults:
             messages = [
                 self._encoder.dead_letter(

@@ -14,8 +14,8 @@ from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import SourceRecord, stream_key
 from resonance.pipeline.task.dead_letters import DeadLetters
 from resonance.pipeline.task.decode.dense import Layout, Shape, shape_as_json, shape_from
-from resonance.pipeline.task.decode.faults import FaultError, out_of_range
-from resonance.pipeline.task.decode.json_records import AnyLayout, InputMapping
+from resonance.pipeline.task.decode.faults import FaultError, not_prepared
+from resonance.pipeline.task.decode.json_records import AnyLayout
 from resonance.pipeline.task.decode.mapping import make_mapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
@@ -37,27 +37,23 @@ class FeatureDiscovery:
         self._settings = settings
         self._at = topic, partition
         self._dead_letters = dead_letters
-        self._mapping = make_mapping(settings)
+        self.mapping = make_mapping(settings)
+        """Decodes records whose features are known."""
         self.decided_at = 0
         """Offset of the record that decided; 0 where none did."""
 
     @property
-    def mapping(self) -> InputMapping:
-        """Decodes records whose features are known."""
-        return self._mapping
-
-    @property
     def layout(self) -> AnyLayout:
         """Where the features stand; an error while that is not decided."""
-        if self._mapping.layout is None:
+        if self.mapping.layout is None:
             raise RuntimeError("a stream begins before its features are known")
-        return self._mapping.layout
+        return self.mapping.layout
 
     def decode(self, records: RecordColumns) -> RecordBatch:
         """Decode a batch in offset order; the records before the deciding one are faults, or have no value."""
         before = RecordBatch(np.empty((0, 0)), [], [])
         start = 0
-        while start < len(records) and self._is_open(records.offsets[start]):
+        while start < len(records) and (self.mapping.layout is None or records.offsets[start] < self.decided_at):
             record = records[start]
             if record.value is None:
                 before.skipped += 1
@@ -69,24 +65,21 @@ class FeatureDiscovery:
                     before.faults.append(error.at(start))
             start += 1
         if not start:
-            return self._mapping.decode(records)
+            return self.mapping.decode(records)
         if start == len(records):
             return before
-        decoded = self._mapping.decode(records[start:])
+        decoded = self.mapping.decode(records[start:])
         decoded.index = [index + start for index in decoded.index]
         decoded.faults = before.faults + [replace(fault, index=fault.index + start) for fault in decoded.faults]
         decoded.skipped += before.skipped
         return decoded
 
-    def _is_open(self, offset: int) -> bool:
-        return self._mapping.layout is None or offset < self.decided_at
-
     def _discover(self, record: SourceRecord) -> None:
         """Decide the features, unless they are known; a `FaultError` says why a record is not usable."""
         settings = self._settings
-        shape = self._mapping.shape_of(record.value or b"")
+        shape = self.mapping.shape_of(record.value or b"")
         layout = Layout(settings, shape)
-        decoded = self._mapping.decode_one(record, layout)
+        decoded = self.mapping.decode_one(record, layout)
         key = stream_key(record)
         if settings.stream == "key" and (error := self._dead_letters.key_fault(key)):
             raise error
@@ -95,9 +88,9 @@ class FeatureDiscovery:
         # Settings that do not fit the features are an error where the stream begins.
         with suppress(ParameterError):
             if problems := settings.preparation(layout.features).check(decoded.rows):
-                raise out_of_range(problems[0])
-        if self._mapping.layout is None:
-            self._mapping.layout, self.decided_at = layout, record.offset
+                raise not_prepared(problems[0])
+        if self.mapping.layout is None:
+            self.mapping.layout, self.decided_at = layout, record.offset
             names = first_of(layout.features, NAMED)
             _log.info(
                 "%s[%d]@%d: the first usable record decides that records have %d features: %s",
@@ -111,12 +104,12 @@ class FeatureDiscovery:
 
     def take(self, shape: Shape | None, decided_at: int) -> None:
         """Adopt an earlier decision, unless the features are known already."""
-        if shape is not None and self._mapping.layout is None:
-            self._mapping.layout, self.decided_at = Layout(self._settings, shape), decided_at
+        if shape is not None and self.mapping.layout is None:
+            self.mapping.layout, self.decided_at = Layout(self._settings, shape), decided_at
 
     def state(self) -> dict[str, Any]:
         """Return the decision in a form that JSON can hold."""
-        layout = self._mapping.layout
+        layout = self.mapping.layout
         return {"shape": None if layout is None else shape_as_json(layout.shape), "decided_at": self.decided_at}
 
     def restore(self, content: Any) -> None:

@@ -154,7 +154,7 @@ class Learner:
                 self.encoder.described(model, self.texts_of(model), there[number], (before, after), cause)
                 model.seq += 1
                 if cause.outputs is not None:
-                    self._health.count("described")
+                    self._health.events["described"] += 1
 
     def _drift(self, model: StreamModel, change: Change, cause: EventCause) -> None:
         """Give a drift event its number, and write it where it is emitted."""
@@ -166,7 +166,7 @@ class Learner:
         if cause.outputs is not None:
             kind = kind_of(change)
             self.encoder.drift(model, kind, describe_drift(model, self.texts_of(model), change, links), cause)
-            self._health.count_drift(kind)
+            self._health.drifts[kind] += 1
         model.drifts += 1
 
     def _open(self, model: StreamModel, cause: EventCause) -> None:
@@ -186,7 +186,7 @@ class Learner:
             return
         clusters = emitted(model)
         self.encoder.stream_ended(model, key, clusters, cause)
-        self._health.count("stream_ended")
+        self._health.events["stream_ended"] += 1
         for cluster in (*model.lifetimes.all_ended(), *(cluster["id"] for cluster in clusters)):
             self.encoder.tombstone(cluster, cause)
 
@@ -200,7 +200,7 @@ class Learner:
     ) -> None:
         self.encoder.version_started(model, seq, ended, begun, cause)
         if cause.outputs is not None:
-            self._health.count("version_started")
+            self._health.events["version_started"] += 1
         self._end(model, [cluster["id"] for cluster in ended], cause)
 
     def _end(self, model: StreamModel, clusters: Sequence[str], cause: EventCause) -> None:

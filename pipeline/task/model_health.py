@@ -6,7 +6,7 @@ that were learned again.
 """
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -106,13 +106,13 @@ class ModelHealth:
     """Assignments that the figures cover."""
     clusters: int = 0
     """Present clusters of all streams, on all levels."""
-    events: dict[str, int] = field(default_factory=dict)
+    events: Counter[str] = field(default_factory=Counter)
     """Number of emitted events by kind."""
-    drifts: dict[str, int] = field(default_factory=dict)
+    drifts: Counter[str] = field(default_factory=Counter)
     """Number of emitted drift events by kind."""
-    alerts: dict[str, int] = field(default_factory=dict)
+    alerts: Counter[str] = field(default_factory=Counter)
     """Number of emitted alerts by rule."""
-    open_alerts: dict[str, int] = field(default_factory=dict)
+    open_alerts: Counter[str] = field(default_factory=Counter)
     """Number of open alerts by rule."""
     ranges: RangeChanges = field(default_factory=RangeChanges)
     """How often features left the range of their scale."""
@@ -156,7 +156,7 @@ class ModelHealth:
         for _, event in result.events:
             self.clusters += 1 if event.kind in ("emerged", "split") else -1
             if emitted:
-                self.count(event.kind)
+                self.events[event.kind] += 1
         if result.looked:
             self.ranges.looked(model.name)
         step = result.step
@@ -170,22 +170,6 @@ class ModelHealth:
             self._fresh_rows += len(step.novel)
             if self._fresh_rows >= BLOCK:
                 self._join()
-
-    def count(self, kind: str) -> None:
-        """Count an emitted event."""
-        self.events[kind] = self.events.get(kind, 0) + 1
-
-    def count_drift(self, kind: str) -> None:
-        """Count an emitted drift event."""
-        self.drifts[kind] = self.drifts.get(kind, 0) + 1
-
-    def count_alert(self, rule: str) -> None:
-        """Count an emitted alert."""
-        self.alerts[rule] = self.alerts.get(rule, 0) + 1
-
-    def alert(self, rule: str, change: int) -> None:
-        """Note that an alert opened (1) or cleared (-1)."""
-        self.open_alerts[rule] = self.open_alerts.get(rule, 0) + change
 
     def _join(self) -> None:
         """Join the fresh assignments into a block, and drop the blocks that the window has left behind."""

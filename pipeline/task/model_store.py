@@ -80,9 +80,10 @@ class ModelStore:
         # The least recently used model comes first; what is stored of these models is of no use.
         self._in_memory: dict[bytes | None, StreamModel] = {}
         self._stored = DiskMap()
-        # The sums over all models as of the last `evict`, what each model in memory counts for in them, and the keys of
-        # those that may have changed since. Other threads read the sums every second, however many models there are.
-        self._totals = Totals()
+        self.totals = Totals()
+        """Sums over all models as of the last `evict`; any thread may read them."""
+        # What each model in memory counts for in them, and the keys of those that may have changed since. Other threads
+        # read the sums every second, however many models there are.
         self._counted: dict[bytes | None, tuple[int, ...]] = {}
         self._used: set[bytes | None] = set()
         # Every stored model continues at or below this offset.
@@ -101,11 +102,6 @@ class ModelStore:
     def loaded_models(self) -> int:
         """Number of models in memory; any thread may read it."""
         return len(self._in_memory)
-
-    @property
-    def totals(self) -> Totals:
-        """Sums over all models as of the last `evict`; any thread may read them."""
-        return self._totals
 
     @property
     def furthest(self) -> int:
@@ -151,11 +147,11 @@ class ModelStore:
         before = [counted.pop(key) for key in keys if key in counted]
         counted.update(now)
         # Column by column: of thousands of streams each may have a record in every batch.
-        sums: Sequence[int] = self._totals
+        sums: Sequence[int] = self.totals
         for sign, rows in ((1, now.values()), (-1, before)):
             if rows:
                 sums = [own + sign * each for own, each in zip(sums, map(sum, zip(*rows, strict=True)), strict=True)]
-        self._totals = Totals(*sums)
+        self.totals = Totals(*sums)
 
     def _stored_at(self, key: bytes | None) -> StoredModel:
         value = self._stored.get(_key(key))
@@ -198,8 +194,8 @@ class ModelStore:
             return
         stored = self._stored_at(key)
         self._stored.put(_key(key), stored._replace(snapshot_bytes=size).value())
-        total = self._totals.snapshot_bytes + size - stored.snapshot_bytes
-        self._totals = self._totals._replace(snapshot_bytes=total)
+        total = self.totals.snapshot_bytes + size - stored.snapshot_bytes
+        self.totals = self.totals._replace(snapshot_bytes=total)
 
 
 def _key(key: bytes | None) -> bytes:

@@ -35,29 +35,16 @@ class Downstream(Protocol):
     def check_room(self, model: StreamModel) -> None:
         """Refuse a stream whose messages could be too long.
 
-        Raises
-        ------
-        ConfigurationError
-            Names the settings with which the topic of the routes takes the messages.
+        The `ConfigurationError` names the settings with which the topic of the routes takes them.
         """
 
     def send(
         self, model: StreamModel, own: RecordBatch, result: LearnResult, wanted: Sequence[bool], outputs: Outputs | None
     ) -> None:
-        """Write the messages that rows cause.
+        """Write the messages that rows of a batch cause; the model counts those that were sent to each subtree.
 
-        Parameters
-        ----------
-        model : StreamModel
-            The stream's model; it counts the messages sent to each subtree.
-        own : RecordBatch
-            The records of the rows.
-        result : LearnResult
-            What became of the rows.
-        wanted : sequence of bool
-            Which of the learned rows get their assignment now; the others have theirs already, or need none.
-        outputs : Outputs, optional
-            None: the messages were sent before and are only counted.
+        `wanted` says which of the learned rows get their assignment now: the others have theirs already, or need none.
+        Without outputs the messages were sent before, and are only counted.
         """
 
 
@@ -95,7 +82,7 @@ class PartitionTask(StreamTask):
         self._unpacker = Unpacker.of(settings)
         self._decode = self._features.decode
         if settings.labels.topic is not None:
-            self._decode = LabelDecoding(settings, self._features.mapping).decode
+            self._decode = LabelDecoding(settings, self.mapping).decode
         self._sender = sender
         if sender is not None:
             self._learner.further_check = sender.check_room
@@ -146,9 +133,12 @@ class PartitionTask(StreamTask):
             start += len(piece)
             if self._unpacker is not None:
                 piece, faults = self._unpacker.columns(piece)
-            self._records += len(piece)
+            self.records += len(piece)
             if piece:
-                self._batch(piece, self._decode(piece).with_faults(faults), outputs)
+                batch = self._decode(piece)
+                # Of messages that have no record because of them.
+                batch.faults, batch.skipped = batch.faults + faults, batch.skipped - len(faults)
+                self._batch(piece, batch, outputs)
 
     # Answers without learning
 

@@ -1,6 +1,7 @@
 """What the tasks of all kinds share: their streams, their dead letters, and their counts."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,7 +14,6 @@ from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.task.alerts.partition_alerts import PartitionAlerts
 from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.task.dead_letters import DeadLetters
-from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.decode.unpacking import Unpacker
 from resonance.pipeline.task.encode.assignments import Encoder
 from resonance.pipeline.task.encode.cluster_events import EventEncoder
@@ -78,27 +78,20 @@ class StreamTask(ABC):
         self._encoder = Encoder(settings, topic, partition)
         self._dead_letters = DeadLetters(settings, self._encoder, context.topic_ids)
         self._features = FeatureDiscovery(settings, topic, partition, self._dead_letters)
+        self.mapping = self._features.mapping
+        """Decodes the records that are learned here, once their features are known."""
         self.models = streams(settings, topic, partition, self._features)
         self.models.loaded.append(self.health.loaded)
         self.models.evicted.append(self.health.evicted)
         self._alerts: PartitionAlerts | None = None
         self._unpacker: Unpacker | None = None
-        self._records = self._skipped = 0
-
-    @property
-    def mapping(self) -> InputMapping:
-        """Decodes the records that are learned here, once their features are known."""
-        return self._features.mapping
+        self._skipped = self.records = 0
+        """Records so far: more than messages where these have many."""
 
     @property
     def open_alerts(self) -> set[str]:
         """Keys of the open alerts."""
         return set() if self._alerts is None else self._alerts.open_keys()
-
-    @property
-    def records(self) -> int:
-        """Records so far: more than messages where these have many."""
-        return self._records
 
     def messages(self, found: RecordColumns, start: int, records: int) -> int:
         """Return how many messages from `start` on have about so many records; at least one."""
@@ -108,7 +101,9 @@ class StreamTask(ABC):
     def counts(self) -> Counts:
         """Counts of what was seen so far; safe to read from another thread."""
         dead, models = self._dead_letters, self.models
-        return Counts(self._records, self._skipped, dead.by_stage_and_class, dead.examples, models.loads, models.totals)
+        # Copied in one step, because the learning thread keeps counting meanwhile.
+        seen, examples = Counter(dead.seen.copy()), dead.examples.copy()
+        return Counts(self.records, self._skipped, seen, examples, models.loads, models.totals)
 
     @abstractmethod
     def process(self, records: Sequence[SourceRecord]) -> Outputs:

@@ -46,8 +46,8 @@ class DeadLetterBreaker:
         # Both for the messages: the topic of the dead letters, and where the worker's pages are.
         self._dead_letters = dead_letters
         self._address = address
-        # Of partitions with dead letters in the window: records and dead letters in it, and those of each slice.
-        self._dead: dict[TP, tuple[int, int, deque[tuple[int, int]]]] = {}
+        # Of partitions with dead letters in the window: records and dead letters of each slice in it.
+        self._dead: dict[TP, deque[tuple[int, int]]] = {}
         self._held: dict[TP, list[Held]] = {}
 
     def most(self, tp: TP, records: int) -> int:
@@ -59,19 +59,19 @@ class DeadLetterBreaker:
         if self._max_share >= 1 or not (dead or tp in self._dead):
             # The usual case: a window of good records needs no history.
             return False
-        last, bad, slices = self._dead.pop(tp, (0, 0, deque()))
+        slices = self._dead.pop(tp, deque())
         slices.append((records, dead))
-        last, bad = last + records, bad + dead
+        last, bad = map(sum, zip(*slices, strict=True))
         while last - slices[0][0] >= self._window:
             old_records, old_dead = slices.popleft()
             last, bad = last - old_records, bad - old_dead
-        state, last = (last, bad, slices), max(last, self._window)
+        last = max(last, self._window)
         # The oldest slice may begin before the window. It counts whole, but must not hide the dead letters behind it.
         if (newer := bad - slices[0][1]) > self._max_share * self._window:
             last, bad = self._window, newer
         if bad <= self._max_share * last:
             if bad:
-                self._dead[tp] = state
+                self._dead[tp] = slices
             return False
         self.paused[tp] = (
             f"{tp.topic}[{tp.partition}] is paused before offset {position}: {bad:,} dead letters among its last "

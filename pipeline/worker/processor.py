@@ -155,7 +155,9 @@ class Processor:
                 item = self._next()
                 self._activity.begin("records have been processed")
                 if isinstance(item, Chunk):
-                    self._chunk(item)
+                    self._learn_or_hold(item)
+                    # Also for a held chunk: the room is for the partitions that continue.
+                    self._done(item)
                 elif item is None:
                     return
                 else:
@@ -182,11 +184,6 @@ class Processor:
             return self._inbox.get(timeout=left)
         except queue.Empty:
             return commits.commit
-
-    def _chunk(self, chunk: Chunk) -> None:
-        self._learn_or_hold(chunk)
-        # Also for a held chunk: the room is for the partitions that continue.
-        self._done(chunk)
 
     def _learn_or_hold(self, chunk: Chunk, start: int = 0) -> None:
         partition = self.partitions.get(chunk.tp)

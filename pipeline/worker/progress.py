@@ -229,16 +229,11 @@ class Progress:
         if kind in self._warned:
             return
         self._warned.add(kind)
-        example = self._example(kind)
+        seen = (partition.task.counts.dead_letter_examples for partition in self._partitions)
+        example = next((examples[kind] for examples in seen if kind in examples), None)
         shown = "" if example is None else f"; the first one, offset {example.offset:,}: {example.message}"
         hint = "" if example is None else self._hint(example)
         _log.warning("%d of the last %d records are dead letters of class %s%s%s", count, new, kind[1], shown, hint)
-
-    def _example(self, kind: tuple[str, str]) -> DeadLetterExample | None:
-        for partition in self._partitions:
-            if (example := partition.task.counts.dead_letter_examples.get(kind)) is not None:
-                return example
-        return None
 
     def _hint(self, example: DeadLetterExample) -> str:
         """Return which member of the record is nearest to the feature that it lacks, or which members it has."""

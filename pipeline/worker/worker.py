@@ -187,7 +187,7 @@ class Worker:
             ahead_bytes=self._memory.kept,
             commit_bytes=self._memory.kept // 4,
         )
-        self._processor = Processor(commits, done=self._done, failed=self._fail, pauses=pauses)
+        self._processor = Processor(commits, done=self._app.consumer.done, failed=self._fail, pauses=pauses)
         self._status.app, self._status.processor = self._app, self._processor
 
     # Called by Faust and by the transport, in the event loop.
@@ -341,9 +341,6 @@ class Worker:
 
     # Called from any thread.
 
-    def _done(self, chunk: Chunk) -> None:
-        self._app.consumer.done(chunk)
-
     def _fail(self, error: BaseException) -> None:
         self._loop.call_soon_threadsafe(self._note_failure, error)
 
@@ -362,9 +359,8 @@ class Worker:
         self._stop_requested.set()
 
     def _started(self, starting: "asyncio.Future[None]") -> None:
-        if starting.cancelled() or starting.exception() is None:
-            return
-        self._note_failure(starting.exception() or RuntimeError("Faust ended"))
+        if not starting.cancelled() and (error := starting.exception()) is not None:
+            self._note_failure(error)
 
     async def _end(self) -> None:
         """Stop Faust, whose consumer first closes the open transaction."""

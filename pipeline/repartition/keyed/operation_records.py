@@ -22,7 +22,7 @@ The order of a partition of this topic is the order in which its subtrees learn.
 import struct
 from collections.abc import Sequence
 from math import isnan
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -34,7 +34,7 @@ from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.repartition.envelope import MAX_PARTITIONS, TOPIC_NAME
 from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES
 from resonance.pipeline.task.decode.record_batch import TRACE_BYTES
-from resonance.pipeline.task.encode.assignments import KEPT
+from resonance.pipeline.task.encode.assignments import KeptTexts
 from resonance.pipeline.task.encode.message_sizes import ANSWER_BYTES, CAUSE_BYTES
 from resonance.pipeline.timestamps import is_canonical
 
@@ -58,8 +58,6 @@ PLAIN: Final = -1
 
 _KEY_BYTES: Final = 16_000
 """Longest name of a subtree; `message_sizes.CAUSE_BYTES` bounds a key that names a stream in every output."""
-
-Made = TypeVar("Made")
 
 
 class Part(NamedTuple):
@@ -133,9 +131,7 @@ class Reader:
 
     def __init__(self, where: str) -> None:
         self._where = where
-        self._parts: dict[bytes, Part] = {}
-        self._topics: dict[bytes, str] = {}
-        self._times: dict[bytes, str] = {}
+        self._parts, self._topics, self._times = KeptTexts(_part_of), KeptTexts(_topic_of), KeptTexts(_time_of)
 
     def read(self, records: Sequence[SourceRecord]) -> list[SubtreeOperation]:
         """Return the content of messages, in order.
@@ -170,9 +166,9 @@ class Reader:
         if to_vectors + NUMBER_BYTES * count * dimension != len(value):
             return None
         raw_topic = value[HEAD.size : to_key]
-        part = self._parts.get(key) or self._part(key)
-        topic = self._topics.get(raw_topic) or self._topic(raw_topic)
-        time = self._times.get(raw_time) or self._time(raw_time)
+        part = self._parts[key]
+        topic = self._topics[raw_topic]
+        time = self._times[raw_time]
         if part is None or topic is None or time is None:
             return None
         message = SubtreeOperation(
@@ -202,25 +198,15 @@ class Reader:
         )
         return message if _makes_sense(message) else None
 
-    def _part(self, key: bytes) -> Part | None:
-        return _remember(self._parts, key, _part_of(key))
 
-    def _topic(self, raw: bytes) -> str | None:
-        text = raw.decode("ascii", "replace")
-        return _remember(self._topics, raw, text if TOPIC_NAME.fullmatch(text) else None)
-
-    def _time(self, raw: bytes) -> str | None:
-        text = raw.decode("ascii", "replace")
-        return _remember(self._times, raw, text if is_canonical(text) else None)
+def _topic_of(raw: bytes) -> str | None:
+    text = raw.decode("ascii", "replace")
+    return text if TOPIC_NAME.fullmatch(text) else None
 
 
-def _remember(known: dict[bytes, Made], raw: bytes, made: Made | None) -> Made | None:
-    """Cache the meaning of bytes, unless they have none."""
-    if made is not None:
-        if len(known) >= KEPT:
-            known.clear()
-        known[raw] = made
-    return made
+def _time_of(raw: bytes) -> str | None:
+    text = raw.decode("ascii", "replace")
+    return text if is_canonical(text) else None
 
 
 def _part_of(key: bytes) -> Part | None:

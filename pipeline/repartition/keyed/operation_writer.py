@@ -28,7 +28,7 @@ from resonance.pipeline.repartition.keyed.operation_records import (
 )
 from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES, check_room, most_vectors
 from resonance.pipeline.task.decode.record_batch import RecordBatch
-from resonance.pipeline.task.encode.assignments import KEPT
+from resonance.pipeline.task.encode.assignments import KEPT, KeptTexts
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 
@@ -130,8 +130,7 @@ class OperationWriter:
         self._settings = settings
         self._topic, self._partition = topic.encode(), partition
         self._where = f"{topic}[{partition}]"
-        self._routes = routes
-        self._ways: dict[tuple[str, int, int], _Way] = {}
+        self._ways = KeptTexts(lambda part: _Way(key := part_name(*part).encode(), partition_of(key, routes)))
         # Per model, its version and what its subtrees need to describe clusters in the units of the input.
         self._preparations: dict[str, tuple[int, bytes]] = {}
 
@@ -260,16 +259,8 @@ class OperationWriter:
         headers: list[tuple[str, bytes | None]] = []
         if own.traces is not None and (trace := own.traces[place]) is not None:
             headers.append(("traceparent", trace))
-        way = self._ways.get((model.name, model.version, node)) or self._way(model, node)
+        way = self._ways[model.stream, model.version, node]
         return Message(way.key, value, headers, way.partition)
-
-    def _way(self, model: StreamModel, node: int) -> _Way:
-        """Return the address of a subtree."""
-        if len(self._ways) >= KEPT:
-            self._ways.clear()
-        key = part_name(model.stream, model.version, node).encode()
-        way = self._ways[model.name, model.version, node] = _Way(key, partition_of(key, self._routes))
-        return way
 
     def _preparation(self, model: StreamModel) -> bytes:
         """Return the preparation that a new subtree of a stream needs."""

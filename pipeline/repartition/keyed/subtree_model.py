@@ -48,13 +48,14 @@ class SubtreeModel(StreamModel):
     __slots__ = ("_part", "number", "root_node")
 
     root_node: int
+    engine: "engines.HCAEASubtree"  # type: ignore[assignment]
 
     def __init__(self, settings: Settings, first: SubtreeOperation) -> None:
         if first.preparation is None:
             raise StateError("the first message of a subtree has no preparation")
         self._of(first.part)
         self.preparation = Preparation.from_state(first.preparation)
-        self.subtree = engines.HCAEASubtree.below(first.part.node, settings.engine_parameters)
+        self.engine = engines.HCAEASubtree.below(first.part.node, settings.engine_parameters)
         # `number` counts the messages that were applied.
         self.next = self.seq = self.number = self.snapshot_bytes = 0
         self.lifetimes = Lifetimes()
@@ -72,22 +73,6 @@ class SubtreeModel(StreamModel):
         """Name of the stream as outputs contain it."""
         return self._part.stream
 
-    @property
-    def subtree(self) -> "engines.HCAEASubtree":
-        """The engine."""
-        engine: Any = self.engine
-        return engine  # type: ignore[no-any-return]
-
-    @subtree.setter
-    def subtree(self, subtree: "engines.HCAEASubtree") -> None:
-        engine: Any = subtree
-        self.engine = engine
-
-    @property
-    def dimension(self) -> int:
-        """Numbers in a vector that is learned."""
-        return self.preparation.dimension
-
     def process(self, rows: Any, row_labels: Sequence[RowLabels] = (), marks: Marks | None = None) -> SubtreeResult:
         """Apply messages in order; only the last one may be a removal.
 
@@ -96,8 +81,8 @@ class SubtreeModel(StreamModel):
         """
         taken = self._next_of(rows)
         messages = rows if len(taken) == len(rows) else [rows[place] for place in taken]
-        operations = _operations(messages, taken, self.root_node, self.dimension)
-        below = self.subtree.follow(operations)
+        operations = _operations(messages, taken, self.root_node, self.preparation.dimension)
+        below = self.engine.follow(operations)
         itself = np.flatnonzero(operations.answered)
         return SubtreeResult(
             learned=taken,
@@ -132,7 +117,7 @@ class SubtreeModel(StreamModel):
             "number": self.number,
             "lifetimes": self.lifetimes.state(),
         }
-        parts = {"prepare": self.preparation.state(), "engine": self.subtree.state()}
+        parts = {"prepare": self.preparation.state(), "engine": self.engine.state()}
         return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     @classmethod
@@ -148,13 +133,13 @@ class SubtreeModel(StreamModel):
             model.next, model.seq, model.number = (int(header[member]) for member in ("next", "seq", "number"))
             model.lifetimes = Lifetimes.from_state(header["lifetimes"])
             model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
-            model.subtree = engines.HCAEASubtree.from_state(arrays["engine"].tobytes())
+            model.engine = engines.HCAEASubtree.from_state(arrays["engine"].tobytes())
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"the state of a subtree cannot be read: {error!r}") from error
-        if model.subtree.node != model.root_node:
-            raise StateError(f"the state of subtree {model.name} holds that of root node {model.subtree.node}")
-        if model.subtree.dimension not in (0, model.dimension):
-            raise StateError(f"the state of subtree {model.name} has {model.subtree.dimension} dimensions")
+        if model.engine.node != model.root_node:
+            raise StateError(f"the state of subtree {model.name} holds that of root node {model.engine.node}")
+        if model.engine.dimension not in (0, model.preparation.dimension):
+            raise StateError(f"the state of subtree {model.name} has {model.engine.dimension} dimensions")
         model.snapshot_bytes = len(data)
         return model
 

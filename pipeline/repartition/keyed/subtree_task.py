@@ -77,7 +77,7 @@ class SubtreeTask(StreamTask):
         self._take(records, None)
 
     def _take(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
-        self._records += len(records)
+        self.records += len(records)
         for start in range(0, len(records), PIECE_OF_STREAMS):
             piece = records[start : start + PIECE_OF_STREAMS]
             messages = self._reader.read(piece)
@@ -141,7 +141,7 @@ class SubtreeTask(StreamTask):
             model, places = self._model_of(batch, numbered)
             if model is None:
                 continue
-            fitting = as_range(batch.fitting(places, model.dimension))
+            fitting = as_range(batch.fitting(places, model.preparation.dimension))
             self._leave_aside(len(places) - len(fitting))
             if not fitting:
                 continue
@@ -150,7 +150,7 @@ class SubtreeTask(StreamTask):
             if isinstance(result, SubtreeResult):
                 batch.fill(fitting, result)
                 self.repeats += result.dropped
-            if model.subtree.ended:
+            if model.engine.ended:
                 # The tombstones are emitted now, because no later message brings a time at which they could be due.
                 for name in model.lifetimes.all_ended():
                     self._learner.encoder.tombstone(name, rows.cause(-1))

@@ -185,7 +185,7 @@ class PartitionAlerts:
         key = transition.rule, transition.cluster
         if not transition.opened:
             if (closed := alerts.open.pop(key, None)) is not None:
-                self._health.alert(key[0], -1)
+                self._health.open_alerts[key[0]] -= 1
                 if not closed.owed:
                     self._emit(model, closed, False, transition.evidence, cause)
             return
@@ -195,7 +195,7 @@ class PartitionAlerts:
         alert = OpenAlert(*key, version, alerts.number, cause.time, transition.evidence, transition.features)
         alerts.open[key] = alert
         alerts.number += 1
-        self._health.alert(key[0], 1)
+        self._health.open_alerts[key[0]] += 1
         self._emit(model, alert, True, alert.evidence, cause)
 
     def _emit(
@@ -212,7 +212,7 @@ class PartitionAlerts:
         if cause.outputs is None or not self._raises:
             return
         if opened:
-            self._health.count_alert(alert.rule)
+            self._health.alerts[alert.rule] += 1
         about = alert.cluster or (self._where if model is None else model.stream)
         setting = setting_of(alert.rule, self._engine)
         payload: Alert = {
@@ -278,7 +278,7 @@ class PartitionAlerts:
     def _take_over(self, name: str | None, alerts: OpenAlerts, ended: Callable[[AlertRule], bool]) -> None:
         """Count the alerts that a snapshot has open, and let those of some rules end."""
         for alert in alerts.open.values():
-            self._health.alert(alert.rule, 1)
+            self._health.open_alerts[alert.rule] += 1
         now = alerts.end(ended)
         if alerts.owed:
             self._owing[name] = now

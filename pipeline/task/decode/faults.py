@@ -46,13 +46,8 @@ class UnfitValueError(ValueError):
     """Says why a value does not fit its schema."""
 
 
-def out_of_range(problem: str) -> FaultError:
-    """Return the fault of a record whose values cannot be prepared."""
-    return FaultError("limit", "out_of_range", problem)
-
-
 def not_prepared(problem: str | Problem) -> FaultError:
     """Return the fault of a record that a preparation refuses."""
     if isinstance(problem, str):
-        return out_of_range(problem)
+        return FaultError("limit", "out_of_range", problem)
     return FaultError("validate" if problem.kind == "wrong_type" else "limit", problem.kind, problem.text)

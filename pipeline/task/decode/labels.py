@@ -138,10 +138,6 @@ class LabelMessages:
             )
         return LateLabels(exact_json.dumps(own), labels, self._stream(parsed.get("stream")))
 
-    def stream_of(self, record: SourceRecord) -> bytes:
-        """Return the key of the stream that a message's record belongs to, as `read` finds it."""
-        return self.read(record).stream
-
     def _stream(self, name: Any) -> bytes:
         """Return the key of the stream with a name."""
         if name is None and self._whole and len(self._inputs) == 1:

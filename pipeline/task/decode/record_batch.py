@@ -98,12 +98,6 @@ class RecordBatch:
         faults = [replace(fault, index=positions[fault.index]) for fault in others.faults]
         return replace(whole, faults=faults, skipped=others.skipped)
 
-    def with_faults(self, faults: list[Fault]) -> Self:
-        """Add the faults of rows that have no value because of them."""
-        self.faults += faults
-        self.skipped -= len(faults)
-        return self
-
     def place(self, records: RecordColumns) -> Self:
         """Take over what the records of the batch have beside their values."""
         keys = records.named_keys()

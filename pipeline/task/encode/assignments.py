@@ -47,8 +47,8 @@ MIN_TEXTS: Final = 1_000
 _WARMING = '"status":"warming_up","cluster":null,"clusters":[],"score":'
 
 
-class _Kept(dict[Any, Any]):
-    """Caches the result of a function for each key, and drops everything at `KEPT` entries."""
+class KeptTexts(dict[Any, Any]):
+    """Caches the result of a function for each key, unless it is None, and drops everything at `KEPT` entries."""
 
     __slots__ = ("_make",)
 
@@ -57,9 +57,11 @@ class _Kept(dict[Any, Any]):
         self._make = make
 
     def __missing__(self, key: Any) -> Any:
-        if len(self) >= KEPT:
-            self.clear()
-        self[key] = made = self._make(key)
+        made = self._make(key)
+        if made is not None:
+            if len(self) >= KEPT:
+                self.clear()
+            self[key] = made
         return made
 
 
@@ -73,7 +75,7 @@ class StreamTexts:
         self.prefix = f"{stream}/{version}/"
         self._head = f'}},"stream":"{stream}","version":{version},'
         self.warming = f"{self._head}{_WARMING}".encode()
-        self._clusters = _Kept(self._flat_text if depth == 1 else self._deep_text)
+        self._clusters = KeptTexts(self._flat_text if depth == 1 else self._deep_text)
 
     def cluster_id(self, path: Sequence[int], number: int) -> str:
         """Return the id of a cluster as messages have it."""
@@ -125,8 +127,8 @@ class Encoder:
         self._name = settings.name
         self._plain = settings.output.envelope != "cloudevents"
         self._place = (topic, partition)
-        self._texts = _Kept(partial(_PlaceTexts.of, settings.name))
-        self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
+        self._texts = KeptTexts(partial(_PlaceTexts.of, settings.name))
+        self._ce_times = KeptTexts(lambda text: ("ce_time", text.encode()))
 
     def assignments(
         self,

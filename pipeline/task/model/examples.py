@@ -78,12 +78,10 @@ class Examples:
     because it is not known to which side they belong.
     """
 
-    __slots__ = ("_clusters", "_full")
+    __slots__ = ("_clusters",)
 
     def __init__(self) -> None:
         self._clusters: dict[int, _OfCluster] = {}
-        # The clusters that have enough records of a block, ascending, and the least score of each; None: not known.
-        self._full: tuple[int, NDArray[np.int64], NDArray[np.float64]] | None = None
 
     def take(
         self, step: Step, learned: Sequence[int], batch: RecordBatch, places: Sequence[int], start: int, stop: int
@@ -105,15 +103,10 @@ class Examples:
         if last - first <= _FEW:
             return [at for at, number in enumerate(cluster.tolist(), first) if number >= 0]
         # Once a cluster has enough of a block, few records are above the least of them.
-        return [first + at for at in best_of(cluster, step.score[first:last], *self._full_of(block))]
-
-    def _full_of(self, block: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the clusters whose records of a block must be better than one of them, and the score to beat."""
-        if self._full is None or self._full[0] != block:
-            full = sorted((number, own.best[-1].score) for number, own in self._clusters.items() if own.is_full(block))
-            numbers, least = ([each[column] for each in full] for column in (0, 1))
-            self._full = block, np.array(numbers, dtype=np.int64), np.array(least, dtype=np.float64)
-        return self._full[1:]
+        full = sorted((number, own.best[-1].score) for number, own in self._clusters.items() if own.is_full(block))
+        numbers, least = ([each[column] for each in full] for column in (0, 1))
+        known = np.array(numbers, dtype=np.int64), np.array(least, dtype=np.float64)
+        return [first + at for at in best_of(cluster, step.score[first:last], *known)]
 
     def _add(self, cluster: int, score: float, block: int, batch: RecordBatch, position: int) -> None:
         own = self._clusters.get(cluster)
@@ -121,7 +114,6 @@ class Examples:
             own = self._clusters[cluster] = _OfCluster(block, [], [])
         if (at := own.add(block, score)) is None:
             return
-        self._full = None
         sources = batch.sources
         place = None if sources is None else sources.places[position]
         offset = (batch.offsets if sources is None else sources.offsets)[position]
@@ -135,7 +127,6 @@ class Examples:
     def drop(self, cluster: int) -> None:
         """Forget the records of a cluster that ended or was split."""
         self._clusters.pop(cluster, None)
-        self._full = None
 
     def of(self, cluster: int, own: TopicPartition) -> list[ClusterExample]:
         """Return the records of a cluster, the most typical first; `own` is the task's partition."""

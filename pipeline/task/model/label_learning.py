@@ -11,7 +11,7 @@ import numpy as np
 from resonance.engine.base import FloatArray, LabelAnswers, Step
 from resonance.engine.labels import LabelEngine
 from resonance.engine.prepare import Preparation
-from resonance.pipeline.task.decode.faults import FaultError, out_of_range
+from resonance.pipeline.task.decode.faults import FaultError, not_prepared
 from resonance.pipeline.task.decode.labels import Labels, RowLabels
 from resonance.pipeline.task.model.label_memory import LabelMemory, shown
 from resonance.pipeline.task.model.learn_result import LearnResult
@@ -47,7 +47,7 @@ class LabelledRows:
             self._memory.seen += 1
             self._late(position)
         elif problems := self._preparation.check(row):
-            self._result.faults.append((position, out_of_range(problems[0])))
+            self._result.faults.append((position, not_prepared(problems[0])))
         else:
             try:
                 self._memory.hold(own, self._labels(position))
@@ -94,7 +94,7 @@ class LabelledRows:
         for position in range(start, stop):
             own, labels, late = self._row_labels[position]
             if position in problems:
-                result.faults.append((position, out_of_range(problems[position])))
+                result.faults.append((position, not_prepared(problems[position])))
             elif late is not None:
                 memory.seen += 1
                 if (found := self._late(position)) is not None:
@@ -163,13 +163,13 @@ class LabelledRows:
             return None
         memory = self._memory
         try:
-            if (place := memory.held_at(own)) is not None:
+            if (place := memory.held_at.get(own)) is not None:
                 if memory.held[place][1] is not None:
                     raise already_labelled(own, "it has its labels")
                 memory.take_in(labels)
                 memory.held[place] = own, labels
-            elif memory.knows(own):
-                if memory.is_labelled(own):
+            elif own in memory.kept:
+                if memory.kept[own] is None:
                     raise already_labelled(own, "it has its labels")
                 memory.take_in(labels)
                 return memory.take(own)

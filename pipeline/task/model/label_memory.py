@@ -41,12 +41,12 @@ class LabelMemory:
     """
 
     __slots__ = (
-        "_held_at",
-        "_kept",
         "_labels",
         "_most",
         "_patience",
         "held",
+        "held_at",
+        "kept",
         "known",
         "learned",
         "seen",
@@ -57,21 +57,21 @@ class LabelMemory:
     def __init__(self) -> None:
         self._most = self._patience = 0
         self._labels = LABELS
-        # The prepared features by id; None for a record that has its labels.
-        self._kept: OrderedDict[bytes, FloatArray | None] = OrderedDict()
+        self.kept: OrderedDict[bytes, FloatArray | None] = OrderedDict()
+        """Prepared features of the records that are remembered, by id; None for one that has its labels."""
         self.seen = self.learned = self.unlabelled = 0
         """Records taken and messages of labels so far; records learned with labels; records whose features are kept."""
         self.held: list[tuple[bytes | None, Labels | None]] = []
         """Id and labels of each record that the warm-up holds back; the labels of an entry can be set later."""
-        # Position in `held` of the newest record of each id.
-        self._held_at: dict[bytes, int] = {}
+        self.held_at: dict[bytes, int] = {}
+        """Position in `held` of the newest record of each id."""
         self.waiting: dict[bytes, Waiting] = {}
         """Labels by the id of the record that has not come."""
         self.known: set[str] = set()
         """Every label of the stream, learned or waiting to be learned."""
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self.kept)
 
     def bound(self, settings: Settings) -> None:
         """Set from now on how many records are kept at most, and how long labels wait for their records at most."""
@@ -91,16 +91,12 @@ class LabelMemory:
     def hold(self, own: bytes | None, labels: Labels | None) -> None:
         """Remember a record that the warm-up holds back."""
         if own is not None:
-            self._held_at[own] = len(self.held)
+            self.held_at[own] = len(self.held)
         self.held.append((own, labels))
-
-    def held_at(self, own: bytes) -> int | None:
-        """Return the position in `held` of the newest record with an id; None without one."""
-        return self._held_at.get(own)
 
     def release(self) -> list[tuple[bytes | None, Labels | None]]:
         """Remove and return the records that the warm-up held back."""
-        held, self.held, self._held_at = self.held, [], {}
+        held, self.held, self.held_at = self.held, [], {}
         return held
 
     def keep(self, own: bytes | None, features: FloatArray | None) -> None:
@@ -111,14 +107,14 @@ class LabelMemory:
         """
         if not self._most or own is None or len(own) > ID_BYTES:
             return
-        self.unlabelled -= self._kept.pop(own, None) is not None
-        self._kept[own] = None if features is None else features.copy()
+        self.unlabelled -= self.kept.pop(own, None) is not None
+        self.kept[own] = None if features is None else features.copy()
         self.unlabelled += features is not None
         self._forget()
 
     def _forget(self) -> None:
-        while len(self._kept) > self._most:
-            _, oldest = self._kept.popitem(last=False)
+        while len(self.kept) > self._most:
+            _, oldest = self.kept.popitem(last=False)
             self.unlabelled -= oldest is not None
 
     def take_in(self, labels: Labels) -> None:
@@ -129,17 +125,9 @@ class LabelMemory:
                 raise too_many(f"with these labels the stream would have {len(known):,}", self._labels)
             self.known = known
 
-    def knows(self, own: bytes) -> bool:
-        """Return whether a record is remembered."""
-        return own in self._kept
-
-    def is_labelled(self, own: bytes) -> bool:
-        """Return whether a remembered record has its labels."""
-        return self._kept[own] is None
-
     def take(self, own: bytes) -> FloatArray | None:
         """Return the features of a record that gets its labels now; None where it already has labels."""
-        features, self._kept[own] = self._kept[own], None
+        features, self.kept[own] = self.kept[own], None
         self.unlabelled -= features is not None
         return features
 
@@ -188,12 +176,12 @@ class LabelMemory:
             for own, (labels, record, due) in self.waiting.items()
         ]  # fmt: skip
         held = [[_text(own), None if labels is None else list(labels)] for own, labels in self.held]
-        rows = [features for features in self._kept.values() if features is not None]
-        ids, ends = _joined(list(self._kept))
+        rows = [features for features in self.kept.values() if features is not None]
+        ids, ends = _joined(list(self.kept))
         arrays: dict[str, NDArray[Any]] = {
             "ids": ids,
             "ends": ends,
-            "labelled": np.array([features is None for features in self._kept.values()], np.uint8),
+            "labelled": np.array([features is None for features in self.kept.values()], np.uint8),
             "features": np.array(rows, np.float64).reshape(len(rows), columns),
         }
         header = {
@@ -228,7 +216,7 @@ class LabelMemory:
                 raise ValueError("labels that wait in another order than they came")
             for own in made.waiting:
                 own.decode()
-            made._kept = _kept(arrays, columns)
+            made.kept = _kept(arrays, columns)
             made.unlabelled = len(arrays["features"])
             if len(made.held) != held or made.seen < 0 or made.learned < 0:
                 raise ValueError(f"{len(made.held)} of {held} records of the warm-up, {made.seen} records")

@@ -73,18 +73,14 @@ class StreamDrift:
         self.watch: DriftWatch | None = None
         self._held: list[Marks] = []
         self._generation = 0
-        self._opened: int | None = None
+        self.open_since: int | None = None
+        """Number of the drift event whose episode is open."""
         self._last: _Last | None = None
 
     @property
     def room(self) -> int:
         """Rows that the engine may learn before the watch looks at its clusters."""
         return STRIDE if self.watch is None else self.watch.room
-
-    @property
-    def open_since(self) -> int | None:
-        """Number of the drift event whose episode is open."""
-        return self._opened
 
     def hold(self, marks: Marks) -> None:
         """Keep the marks of rows that a warm-up holds back."""
@@ -113,8 +109,8 @@ class StreamDrift:
         """Give an event its number, and return the earlier ones that it belongs to."""
         change, last = watched.change, self._last
         if change.kind != "drift":
-            links = Links(self._opened, None)
-            self._opened = None
+            links = Links(self.open_since, None)
+            self.open_since = None
             if last is not None:
                 last.end = change.record
             return links
@@ -127,7 +123,7 @@ class StreamDrift:
         near = last is not None and last.end >= 0 and change.record - last.end < _LINKED * self.parameters["hold"]
         goes_on = last is not None and last.generation == watched.generation and not {*last.moves}.isdisjoint(moves)
         continues = last.seq if last is not None and near and goes_on else None
-        self._opened = seq
+        self.open_since = seq
         self._last = _Last(seq, -1, watched.generation, moves[:_MOST_MOVES])
         return Links(None, continues)
 
@@ -141,7 +137,7 @@ class StreamDrift:
         header = {
             "parameters": self.parameters,
             "generation": self._generation,
-            "opened": self._opened,
+            "opened": self.open_since,
             "last": None if self._last is None else [self._last.seq, self._last.end, self._last.generation],
         }
         watch = b"" if self.watch is None else self.watch.state()
@@ -167,7 +163,7 @@ class StreamDrift:
                 raise ValueError(f"held of {held.dtype}, moves of {moves.dtype}")
             drift._held = [Marks(*held)] if held.shape[1] else []
             drift._generation = int(header["generation"])
-            drift._opened = None if header["opened"] is None else int(header["opened"])
+            drift.open_since = None if header["opened"] is None else int(header["opened"])
             if header["last"] is not None:
                 seq, end, generation = map(int, header["last"])
                 drift._last = _Last(seq, end, generation, [(a, b, c) for a, b, c in moves.tolist()])

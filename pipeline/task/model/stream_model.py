@@ -176,7 +176,7 @@ class StreamModel:
         `row_labels` has the id and the labels of each row where the engine learns labels, `marks` where and when they
         stand in the log where changes are watched.
         """
-        result = LearnResult(looked=self.room == 0)
+        result = LearnResult(looked=self.preparation.room == 0)
         if self.drift is not None:
             result.marks = Marks.numbered(len(rows)) if marks is None else marks
         if result.looked:
@@ -192,20 +192,15 @@ class StreamModel:
             self.labels = None
         return result
 
-    @property
-    def room(self) -> int | None:
-        """Rows that can be learned before the scale is checked; None where it is never checked."""
-        return self.preparation.room
-
     def portion(self, rows: int) -> int:
         """Return how many of `rows` to take at once.
 
         Events are described in the units that their rows had, and the watch looks at clusters between two portions.
         """
         # With a new scale the watch learns the warm-up first, and has less room then.
-        if rows == 1 or (self.room == 0 and self.preparation.settling):
+        room, wanted = self.preparation.room, self.preparation.wanted
+        if rows == 1 or (room == 0 and self.preparation.settling):
             return 1
-        room, wanted = self.room, self.preparation.wanted
         if self.drift is not None:
             rows = min(rows, wanted or self.drift.room)
         if self.keywords is not None:

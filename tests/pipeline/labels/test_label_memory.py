@@ -36,9 +36,9 @@ def filled():
 def test_the_newest_records_are_kept():
     made = filled()
     assert len(made) == 3
-    assert not made.knows(b'"a"')
-    assert made.is_labelled(b'"b"')
-    assert made.is_labelled(b"4")
+    assert b'"a"' not in made.kept
+    assert made.kept[b'"b"'] is None
+    assert made.kept[b"4"] is None
     assert made.unlabelled == 1
     made.keep(None, np.ones(2))
     made.keep(b"9" * (ID_BYTES + 1), np.ones(2))
@@ -53,7 +53,7 @@ def test_a_state_comes_back_as_it_was():
     assert again.state(2) == made.state(2)
     assert again.waiting == {b'"w"': (("y",), MESSAGE._replace(headers=[("h", None), ("g", b"\xff")]), 9)}
     assert (again.held, again.known, again.unlabelled) == (made.held, made.known, 1)
-    assert [again.held_at(own) for own in (b'"h"', b"5", b'"w"')] == [1, 2, None]
+    assert [again.held_at.get(own) for own in (b'"h"', b"5", b'"w"')] == [1, 2, None]
     again.seen = 9
     assert [own for own, _ in again.overdue()] == [b'"w"']
     assert not again.waiting
@@ -63,8 +63,8 @@ def test_of_several_held_records_with_an_id_the_newest_counts():
     made = memory()
     for own in (b"1", b"2", b"1", None):
         made.hold(own, None)
-    assert [made.held_at(own) for own in (b"1", b"2", b"3")] == [2, 1, None]
-    assert (len(made.release()), made.held_at(b"1")) == (4, None)
+    assert [made.held_at.get(own) for own in (b"1", b"2", b"3")] == [2, 1, None]
+    assert (len(made.release()), made.held_at.get(b"1")) == (4, None)
 
 
 def test_labels_wait_no_longer_than_the_settings_of_now_say():

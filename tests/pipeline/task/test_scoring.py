@@ -25,7 +25,7 @@ def compare_one_by_one(worker, log):
         (scored,) = worker.score([record]).each()
         assert states(worker) == before
         # With a look at the scale the worker may go on in other units.
-        looks = any(model.room == 0 for model in worker.models)
+        looks = any(model.preparation.room == 0 for model in worker.models)
         found = worker.process([record]).assignments
         if not before:
             assert scored.refusal.kind == "no_model"
