@@ -26,7 +26,7 @@ def alert(stream, minute, rule="unlike", kind="opened", severity="critical", **e
 
 
 def drift(stream, minute, seq=0, scope="cluster", **moves):
-    """A drift, of features that went from one value to another."""
+    """A drift, of features that went from one value to another, and vary so many times as much."""
     features = [
         {
             "feature": name,
@@ -35,9 +35,9 @@ def drift(stream, minute, seq=0, scope="cluster", **moves):
             "after": after,
             "shift": after - before,
             "spread": 1,
-            "ratio": 1,
+            "ratio": ratio[0] if ratio else 1,
         }
-        for name, (before, after) in moves.items()
+        for name, (before, after, *ratio) in moves.items()
     ]
     since = {"offset": 0, "time": output("", stream, minute - 5)[1]["time"]}
     units = [{"cluster": None, "change": ["moved"], "features": features}]
@@ -94,28 +94,32 @@ def test_a_change_of_all_and_a_broken_stream_at_the_same_time_are_two():
 
 
 def test_one_feature_of_a_whole_stream_that_is_many_times_what_it_was_is_in_another_unit():
-    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, 620.0)))
+    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, 620.0, 100)))
     assert found["text"] == "p1:d1: heat in another unit since 2026-05-06 05:05:00, x 100"
     assert (found["kind"], found["factor"], found["certainty"]) == ("unit", pytest.approx(100), "likely")
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "text"),
+    ("heat", "how"),
     [
-        (36.0, 10.0, "x 0.278"),
-        (4.2, 60.9, "x 14.5"),
-        (25.0, 77.0, "heat 77, usually 25: Fahrenheit or Celsius"),
-        (77.0, 25.0, "heat 25, usually 77: Fahrenheit or Celsius"),
+        ((36.0, 10.0, 0.28), "x 0.278"),
+        ((4.2, 60.9, 15.0), "x 14.5"),
+        ((25.0, 77.0, 1.9), "heat 77, usually 25: Fahrenheit or Celsius"),
+        ((77.0, 25.0, 0.55), "heat 25, usually 77: Fahrenheit or Celsius"),
+        # Ordinary changes: the values vary as before, or in another proportion, or it is not quite the factor.
+        *(((before, after, ratio), "") for before, after, ratio in (
+            (40.0, 104.0, 1.0), (100.0, 212.0, 2.12), (50.0, 176.0, 3.52), (50.0, 180.0, 1.0), (6.2, 620.0, 1.0),
+        )),
     ],
-)
-def test_metres_a_second_pounds_and_fahrenheit_are_other_units(before, after, text):
-    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(before, after)))
-    assert found["text"] == f"p1:d1: heat in another unit since 2026-05-06 05:05:00, {text}"
+)  # fmt: skip
+def test_a_mean_and_its_spread_say_another_unit_and_no_ordinary_change_is_one(heat, how):
+    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=heat))
+    assert (found["kind"], how in found["text"]) == ("unit" if how else "drifted", True)
 
 
 def test_another_unit_is_one_beside_features_that_move_a_little_and_a_load_ten_times_as_high_is_none():
     for heat, noise, kind in ((620.0, 4.0, "unit"), (620.0, 9.0, "drifted"), (62.0, 4.0, "drifted")):
-        (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, heat), noise=(3.0, noise)))
+        (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, heat, heat / 6.2), noise=(3.0, noise)))
         assert (found["kind"], len(found["features"])) == (kind, 1 if kind == "unit" else 2)
 
 
