@@ -409,3 +409,20 @@ def test_a_silence_that_is_over_says_how_long_it_was():
     (found,) = incidents(silent[0], ended[0])
     assert found["text"] == "p1:d1: no record for 2 h from 2026-05-06 04:50:00"
     assert incidents(*silent, *ended)[0]["text"] == "p1:d1, p1:d3: no record for up to 6 h from 2026-05-06 04:50:00"
+
+
+@pytest.mark.parametrize(("temp", "count"), [((67.6, 71.3), 1), ((71.3, 46.0), 2)])
+def test_a_drift_within_what_a_stream_has_become_is_of_its_incident_and_a_way_back_is_another(temp, count):
+    new = alert("p1:d1", 340, "new_cluster", severity="info", share=1.0)
+    broke = named(alert("p1:d1", 300), vib=(5.0, 1.0), temp=(70.0, 45.0))
+    *_, found = made = incidents(broke, new, drift("p1:d1", 900, temp=temp))
+    assert (len(made), found["features"][0]["feature"], found["drifts"]) == (count, "vib", 2 - count)
+
+
+def test_what_comes_soon_after_another_unit_names_it():
+    lasts = drift("p1:d1", 310, scope="stream", cpu=(45.0, 30.0))
+    unit = named(alert("p1:d1", 312, records=6.0, unlike=6.0), cpu=(0.46, 45.0))
+    burst = named(alert("p1:d1", 900, records=6.0, unlike=6.0), cpu=(0.87, 0.46))
+    burst[1]["key"] += "1"
+    of_burst, _ = incidents(unit, lasts, burst, streams=1)
+    assert of_burst["text"].endswith("; cpu in another unit since 2026-05-06 05:09")
