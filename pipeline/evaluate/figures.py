@@ -60,7 +60,9 @@ class Yardstick:
             each = [self._silhouette(run, places) for places in self.windows()]
             weights = [weight for _, weight in each]
             found["silhouette"] = (
-                float(np.average([value for value, _ in each], weights=weights or None)) if any(weights) else None
+                float(np.average([value for value, _ in each], weights=weights or None))
+                if any(weights) and _has_several(run)
+                else None
             )
         clusters = len(np.unique(run.cluster[run.cluster >= 0]))
         return found | {"clusters": clusters, "microseconds": microseconds(run), "bytes": run.state_bytes}
@@ -161,6 +163,13 @@ class Yardstick:
 
         found = self._by_stream(run, sample, of_stream, ("silhouette",))["silhouette"]
         return (0.0 if found is None else found), len(sample)
+
+
+def _has_several(run: Run) -> bool:
+    """Whether a stream has more than one cluster: of one the silhouette is undefined."""
+    inside = run.cluster >= 0
+    pairs = np.unique(np.stack([run.stream[inside], run.cluster[inside]]), axis=1)
+    return bool(pairs.shape[1] > len(np.unique(pairs[0])))
 
 
 def microseconds(run: Run) -> float:

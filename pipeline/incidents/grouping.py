@@ -50,6 +50,8 @@ class Episode:
     place: str
     pace: float
     signs: list[Sign] = field(default_factory=list)
+    later: list[Sign] = field(default_factory=list)
+    """Drifts within what the stream has become, which do not say what happened."""
     latest: float = -inf
     """Time of its last sign."""
     settled: float = -inf
@@ -139,6 +141,16 @@ class Episode:
         latest = self.settled if sign.rule == "new_cluster" else self.latest
         return _family(sign) == self.family and sign.onset <= latest + slack and sign.time >= self.began - slack
 
+    def has_shown(self, sign: Sign) -> bool:
+        """Whether a drift ends, in most of its features, where a stream that has become another has gone."""
+        if sign.continues:
+            return any(each.key == sign.continues for each in self.later)
+        if self.share < WHOLE or sign.rule != "drift" or not 0 <= sign.onset - self.began <= ECHO_SECONDS:
+            return False
+        gone = {name: Move(each.usual, each.value, 0.0, 1.0) for name, each in self.values.items()}
+        same = sum(name in gone and _is_same(gone[name], move.after) for name, move in sign.moves.items())
+        return 2 * same > len(sign.moves)
+
     def _echoes(self, sign: Sign) -> bool:
         """Whether a sign is of hours that a changed stream has not had since, in records that name nothing new."""
         if self.share < WHOLE or sign.rule != "unlike" or (sign.values and not sign.is_known):
@@ -156,7 +168,12 @@ def episodes(signs: Iterable[Sign], paces: dict[str, float]) -> list[Episode]:
     found: dict[str, list[Episode]] = {}
     for sign in signs:
         own = found.setdefault(sign.place, [])
-        fitting = [each for each in own if each.takes(sign)] or [each for each in own if each.swings(sign)][-1:]
+        fitting = [each for each in own if each.takes(sign)]
+        shown = [each for each in own if each.has_shown(sign)]
+        if shown and not any(each in fitting for each in shown):
+            shown[-1].later.append(sign)
+            continue
+        fitting = fitting or [each for each in own if each.swings(sign)][-1:]
         if not fitting:
             fitting = [Episode(sign.place, paces.get(sign.place, usual))]
             own += fitting

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute, number, second
-from resonance.pipeline.incidents.grouping import Episode, are_close, episodes, goes_alike, together
+from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_close, episodes, goes_alike, together
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
@@ -69,6 +69,7 @@ class IncidentTable:
         found = [(_incident(group, known, centres), group) for group in self._groups]
         found.sort(key=lambda each: (each[0]["since"], each[0]["key"]))
         _name_returns(found)
+        _name_units(found)
         return [incident for incident, _ in reversed(found)]
 
     def heads(self) -> dict[str, str]:
@@ -142,8 +143,23 @@ def _name_returns(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
         times.append(incident["since"])
 
 
+def _name_units(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
+    """Let the text of what came soon after another unit, in the same feature, name that, the earliest first."""
+    units: dict[tuple[str, str], tuple[float, str]] = {}
+    for incident, group in found:
+        began, names = group[0].began, [each["feature"] for each in incident["features"]]
+        if incident["kind"] == "unit":
+            units |= {(each.place, name): (began, incident["since"]) for each in group for name in names}
+            continue
+        for name in names:
+            before, since = units.get((group[0].place, name), (-inf, ""))
+            if began - before <= ECHO_SECONDS:
+                incident["text"] += f"; {name} in another unit since {minute(since)}"
+
+
 def _ordered(group: Iterable[Episode]) -> list[Sign]:
-    return sorted((sign for each in group for sign in each.signs), key=lambda sign: (sign.time, sign.place, sign.key))
+    signs = (sign for each in group for sign in (*each.signs, *each.later))
+    return sorted(signs, key=lambda sign: (sign.time, sign.place, sign.key))
 
 
 def _is_like_others(episode: Episode, centres: Mapping[str, Sequence[Mapping[str, float]]]) -> bool:

@@ -1,5 +1,6 @@
 """Features that are in another unit since: many times what they were, by a usual factor, or in Fahrenheit."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from statistics import median
@@ -9,13 +10,24 @@ from resonance.pipeline.incidents.grouping import Episode
 from resonance.pipeline.incidents.signs import Move, Sign, Value
 
 UNITS: Final = (3.6, 10.0, 14.5038, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
-"""How many times what it was a feature is in another unit, or what part of it, give or take `NEAR`."""
+"""How many times what it was a feature is in another unit, or what part of it, with its spread."""
 
 SURE: Final = 60.0
 """The least of them of which one record is enough, or a mean where others have moved a little."""
 
 NEAR: Final = 0.1
-"""Part by which a mean of some records is off."""
+"""Part by which a mean of some records is off, or a spread."""
+
+CLOSE: Final = 0.02
+"""The same of a mean where the data may well change as much without another unit."""
+
+CELSIUS: Final = -90.0, 160.0
+"""Between which values a feature may be in Celsius, whatever its name."""
+
+WIDE: Final = 3.0
+"""How many times as much as by its unit a feature may vary that is in one of the units from `SURE` on."""
+
+_TEMPERATURE: Final = re.compile("temp|heat|therm|celsius|fahrenheit|°|deg_?[cf]", re.IGNORECASE)
 
 FROM_ZERO: Final = 2.0
 """Spreads that a feature has to be away from 0, so that it has a unit."""
@@ -41,16 +53,13 @@ class Rescaled(NamedTuple):
     """Its mean before."""
     factor: float
     """How many times that it is."""
+    is_degrees: bool = False
+    """Whether it was Celsius and is Fahrenheit, or the reverse."""
 
     @property
     def value(self) -> float:
         """Its mean since."""
         return self.factor * self.usual
-
-    @property
-    def is_degrees(self) -> bool:
-        """Whether it was Celsius and is Fahrenheit, or the reverse."""
-        return is_fahrenheit(self.value, self.usual)
 
 
 def rescaled(group: Sequence[Episode], signs: Sequence[Sign]) -> Rescaled | None:
@@ -68,9 +77,23 @@ def rescaled(group: Sequence[Episode], signs: Sequence[Sign]) -> Rescaled | None
     return _by_means(group)
 
 
-def is_fahrenheit(value: float, usual: float) -> bool:
-    """Whether degrees Celsius have become Fahrenheit, or the reverse."""
-    return any(abs(1.8 * a + 32 - b) <= 0.25 * NEAR * abs(b) for a, b in ((value, usual), (usual, value)))
+def _is_fahrenheit(name: str, usual: float, after: float, ratio: float) -> bool:
+    """Whether degrees Celsius have become Fahrenheit, or the reverse, in their mean and in how much they vary."""
+    for celsius, fahrenheit, times in ((usual, after, ratio), (after, usual, 1 / ratio if ratio else inf)):
+        fits = abs(1.8 * celsius + 32 - fahrenheit) <= CLOSE * abs(fahrenheit) and abs(times / 1.8 - 1) <= NEAR
+        if fits and (CELSIUS[0] <= celsius <= CELSIUS[1] or _TEMPERATURE.search(name)):
+            return True
+    return False
+
+
+def _is_times(factor: float, ratio: float) -> bool:
+    """Whether a mean has become as many times what it was as another unit makes it, and its spread too."""
+    times, varies = (factor, ratio) if factor > 1 else (1 / factor if factor else inf, 1 / ratio if ratio else inf)
+    for unit in UNITS:
+        near, wide = (NEAR, WIDE) if unit >= SURE else (CLOSE, 1 + NEAR)
+        if abs(times / unit - 1) <= near and unit / wide <= varies <= unit * wide:
+            return True
+    return False
 
 
 def _by_means(group: Sequence[Episode]) -> Rescaled | None:
@@ -85,9 +108,11 @@ def _by_means(group: Sequence[Episode]) -> Rescaled | None:
         times = max(factor, 1 / factor if factor else inf)
         # Around 0 a mean says nothing of the unit.
         says = all(abs(move.before * move.shift) >= FROM_ZERO * abs(move.after - move.before) for move in own)
-        near = any(abs(times - each) <= NEAR * each for each in UNITS) or is_fahrenheit(after, usual)
+        ratio = median(move.ratio for move in own)
+        is_degrees = _is_fahrenheit(name, usual, after, ratio)
+        near = is_degrees or _is_times(factor, ratio)
         if says and near and (len(moves) == 1 or times >= (1 - NEAR) * SURE):
-            units.append(Rescaled(name, usual, factor))
+            units.append(Rescaled(name, usual, factor, is_degrees))
         else:
             others.append(times)
     return units[0] if len(units) == 1 and all(0 < times <= LITTLE for times in others) else None
@@ -126,10 +151,11 @@ def _by_centre(
         for factor in factors
         if low * high > 0 and all(low <= each / factor <= high for each in (value.value, centre))
     ]
-    if min(abs(low), abs(high)) >= FROM_ZERO * (high - low):
+    # One record does not say how much a feature varies since: its name has to be of a temperature.
+    if _TEMPERATURE.search(name) and min(abs(low), abs(high)) >= FROM_ZERO * (high - low):
         before = [((each - 32) / 1.8, 1.8 * each + 32) for each in (value.value, centre)]
         found += [
-            Rescaled(name, mean, centre / mean)
+            Rescaled(name, mean, centre / mean, is_degrees=True)
             for one, mean in zip(*before, strict=True)
             if low <= one <= high and low <= mean <= high
         ]

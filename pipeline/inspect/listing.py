@@ -149,7 +149,8 @@ def states_at(
         else:
             archives = Archives(reader, source, state.at, tables[state.at[1]].archives(state.at[0]).entries)
             archived = archives.newest(offset)
-            if archived is not None:
+            # A worker may archive before it has learned any record.
+            if archived is not None and archived.streams:
                 entry = next(entry for entry in archives.entries if entry.position == archived.position)
                 written = dict.fromkeys((one.stream for one in archived.streams), entry.written)
                 found.append(StoredPartition(state.at, archived, offset, written))
@@ -164,7 +165,8 @@ def states_at(
 
 
 def _oldest(archives: Archives) -> str:
-    archived = next((found for entry in archives.entries if (found := archives.read(entry)) is not None), None)
+    found = (archives.read(entry) for entry in archives.entries)
+    archived = next((each for each in found if each is not None and each.streams), None)
     if archived is None:
         return "none (snapshots.archive_interval, and the retention of that topic)"
     return f"{archive_name(archived)} as its oldest"

@@ -95,6 +95,12 @@ def test_without_truth_the_silhouette_of_windows_is_the_mean_that_is_shown(evalu
     assert candidate["figures"]["silhouette"] == pytest.approx(np.mean(found))
 
 
+def test_a_candidate_with_one_cluster_has_no_silhouette(evaluated):
+    one, k_means = evaluated()["baselines"]
+    assert (one["figures"]["clusters"], one["figures"]["silhouette"]) == (1, None)
+    assert k_means["figures"]["silhouette"] is not None
+
+
 def test_the_baselines_are_one_cluster_and_k_means_of_the_first_half(evaluated):
     one, k_means = evaluated("--truth", "kind", "--set", "prepare.scale=none")["baselines"]
     truth = np.array([line["kind"] for line in lines()])

@@ -26,7 +26,7 @@ def alert(stream, minute, rule="unlike", kind="opened", severity="critical", **e
 
 
 def drift(stream, minute, seq=0, scope="cluster", **moves):
-    """A drift, of features that went from one value to another."""
+    """A drift, of features that went from one value to another, and vary so many times as much."""
     features = [
         {
             "feature": name,
@@ -35,9 +35,9 @@ def drift(stream, minute, seq=0, scope="cluster", **moves):
             "after": after,
             "shift": after - before,
             "spread": 1,
-            "ratio": 1,
+            "ratio": ratio[0] if ratio else 1,
         }
-        for name, (before, after) in moves.items()
+        for name, (before, after, *ratio) in moves.items()
     ]
     since = {"offset": 0, "time": output("", stream, minute - 5)[1]["time"]}
     units = [{"cluster": None, "change": ["moved"], "features": features}]
@@ -94,28 +94,32 @@ def test_a_change_of_all_and_a_broken_stream_at_the_same_time_are_two():
 
 
 def test_one_feature_of_a_whole_stream_that_is_many_times_what_it_was_is_in_another_unit():
-    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, 620.0)))
+    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, 620.0, 100)))
     assert found["text"] == "p1:d1: heat in another unit since 2026-05-06 05:05:00, x 100"
     assert (found["kind"], found["factor"], found["certainty"]) == ("unit", pytest.approx(100), "likely")
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "text"),
+    ("heat", "how"),
     [
-        (36.0, 10.0, "x 0.278"),
-        (4.2, 60.9, "x 14.5"),
-        (25.0, 77.0, "heat 77, usually 25: Fahrenheit or Celsius"),
-        (77.0, 25.0, "heat 25, usually 77: Fahrenheit or Celsius"),
+        ((36.0, 10.0, 0.28), "x 0.278"),
+        ((4.2, 60.9, 15.0), "x 14.5"),
+        ((25.0, 77.0, 1.9), "heat 77, usually 25: Fahrenheit or Celsius"),
+        ((77.0, 25.0, 0.55), "heat 25, usually 77: Fahrenheit or Celsius"),
+        # Ordinary changes: the values vary as before, or in another proportion, or it is not quite the factor.
+        *(((before, after, ratio), "") for before, after, ratio in (
+            (40.0, 104.0, 1.0), (100.0, 212.0, 2.12), (50.0, 176.0, 3.52), (50.0, 180.0, 1.0), (6.2, 620.0, 1.0),
+        )),
     ],
-)
-def test_metres_a_second_pounds_and_fahrenheit_are_other_units(before, after, text):
-    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(before, after)))
-    assert found["text"] == f"p1:d1: heat in another unit since 2026-05-06 05:05:00, {text}"
+)  # fmt: skip
+def test_a_mean_and_its_spread_say_another_unit_and_no_ordinary_change_is_one(heat, how):
+    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=heat))
+    assert (found["kind"], how in found["text"]) == ("unit" if how else "drifted", True)
 
 
 def test_another_unit_is_one_beside_features_that_move_a_little_and_a_load_ten_times_as_high_is_none():
     for heat, noise, kind in ((620.0, 4.0, "unit"), (620.0, 9.0, "drifted"), (62.0, 4.0, "drifted")):
-        (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, heat), noise=(3.0, noise)))
+        (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, heat, heat / 6.2), noise=(3.0, noise)))
         assert (found["kind"], len(found["features"])) == (kind, 1 if kind == "unit" else 2)
 
 
@@ -405,3 +409,20 @@ def test_a_silence_that_is_over_says_how_long_it_was():
     (found,) = incidents(silent[0], ended[0])
     assert found["text"] == "p1:d1: no record for 2 h from 2026-05-06 04:50:00"
     assert incidents(*silent, *ended)[0]["text"] == "p1:d1, p1:d3: no record for up to 6 h from 2026-05-06 04:50:00"
+
+
+@pytest.mark.parametrize(("temp", "count"), [((67.6, 71.3), 1), ((71.3, 46.0), 2)])
+def test_a_drift_within_what_a_stream_has_become_is_of_its_incident_and_a_way_back_is_another(temp, count):
+    new = alert("p1:d1", 340, "new_cluster", severity="info", share=1.0)
+    broke = named(alert("p1:d1", 300), vib=(5.0, 1.0), temp=(70.0, 45.0))
+    *_, found = made = incidents(broke, new, drift("p1:d1", 900, temp=temp))
+    assert (len(made), found["features"][0]["feature"], found["drifts"]) == (count, "vib", 2 - count)
+
+
+def test_what_comes_soon_after_another_unit_names_it():
+    lasts = drift("p1:d1", 310, scope="stream", cpu=(45.0, 30.0))
+    unit = named(alert("p1:d1", 312, records=6.0, unlike=6.0), cpu=(0.46, 45.0))
+    burst = named(alert("p1:d1", 900, records=6.0, unlike=6.0), cpu=(0.87, 0.46))
+    burst[1]["key"] += "1"
+    of_burst, _ = incidents(unit, lasts, burst, streams=1)
+    assert of_burst["text"].endswith("; cpu in another unit since 2026-05-06 05:09")

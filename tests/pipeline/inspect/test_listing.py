@@ -59,7 +59,13 @@ def test_all_streams_are_listed_as_of_the_archive(monkeypatch, capsys, deploymen
     assert [row["next"] for row in shown(monkeypatch, capsys, "--at", "450")] == [400, 398]
 
 
-def test_a_time_before_the_oldest_archive_is_said_with_what_there_is(monkeypatch, capsys, deployment):
+@pytest.mark.parametrize("begins_empty", [False, True])
+def test_a_time_before_the_oldest_archive_is_said_with_what_there_is(monkeypatch, capsys, begins_empty):
+    deployment = MemoryDeployment(monkeypatch)
+    for until in (0, 200, 600) if begins_empty else (200, 600):
+        deployment.work(until, archive=until < 600, everything=until == 600)
+    for options in ((), ("--peers",)):
+        assert run(monkeypatch, *OPTIONS, *options, "--at", "150") == 65
     assert run(monkeypatch, *OPTIONS, "--stream", "p0:a", "--at", "150") == 65
     said = capsys.readouterr().err
     assert (
