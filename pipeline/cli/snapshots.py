@@ -36,6 +36,7 @@ def _read(settings: "config.Settings") -> "list[listing.StoredPartition]":
 def list_snapshots(as_json: Json = False) -> None:
     """List the newest snapshot of every stream: its offset, its size, its version, and its age."""
     from resonance.pipeline.inspect import listing
+    from resonance.pipeline.task.alerts.sentences import length
 
     settings = load()
     now = time.time()
@@ -66,7 +67,7 @@ def list_snapshots(as_json: Json = False) -> None:
             [
                 (
                     *(row[column] for column in ("stream", "version", "next", "behind", "bytes", "engine", "revision")),
-                    _duration(row["age_seconds"]),
+                    length(row["age_seconds"]),
                 )
                 for row in rows
             ],
@@ -121,11 +122,3 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, as_json: Json 
         if yes:
             rewrite.write(source, changes)
         plans.show(source, changes, {source.snapshots: "those of the file are written"}, done=yes, as_json=as_json)
-
-
-def _duration(seconds: float) -> str:
-    """Return a duration as text, in days, hours, minutes or seconds."""
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

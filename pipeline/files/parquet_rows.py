@@ -100,11 +100,7 @@ class ParquetRows:
             stamps = column.cast(pyarrow.timestamp("ms", kind.tz), safe=False).cast(pyarrow.int64()).to_pylist()
             return [None if stamp is None else self._texts[stamp] for stamp in stamps]
         if types.is_date(kind):
-            return (
-                list(map(str, column.to_pylist()))
-                if not column.null_count
-                else [None if day is None else str(day) for day in column.to_pylist()]
-            )
+            return [None if day is None else str(day) for day in column.to_pylist()]
         if types.is_float16(kind):
             column = column.cast(pyarrow.float64())
         values: list[Any] = column.to_pylist()

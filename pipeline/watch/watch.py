@@ -334,10 +334,6 @@ def _event(payload: Any, peers: Sequence[ClusterSnapshot]) -> str:
     return described if payload["cluster"] is None else f"cluster {described}"
 
 
-def _drift(payload: Any) -> str:
-    return drift_sentence(payload)
-
-
 def _alert(payload: Mapping[str, Any]) -> str:
     return f"{_alert_head(payload)}: {payload['text']}"
 
@@ -357,7 +353,7 @@ def _cluster(payload: Any) -> str:
 
 _SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "assignments": _assignment,
-    "drift": _drift,
+    "drift": drift_sentence,
     "alerts": _alert,
     "clusters": _cluster,
 }
