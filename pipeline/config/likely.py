@@ -18,6 +18,22 @@ SYNONYMS: Final[Mapping[str, str]] = {
 }
 """Words of other tools for what our options and arguments call otherwise."""
 
+ELSEWHERE: Final[Mapping[str, str]] = {
+    "broker.((?:security|sasl|https|ssl)_.*)": (
+        "it is librdkafka's own: broker.librdkafka.{dotted}, in the environment "
+        "RESONANCE_BROKER__LIBRDKAFKA__{upper} (docs/security.md)"
+    ),
+    "schema_registry.((?:ssl|basic_auth)_.*)": (
+        "it is confluent-kafka's own: schema_registry.client.{dotted}, in the environment "
+        "RESONANCE_SCHEMA_REGISTRY__CLIENT__{upper}"
+    ),
+    "output.compression(.*)": "it is librdkafka's own: broker.librdkafka.compression.type",
+    "topics.(assignments|cluster_events|drift_events|alerts|dead_letters|clusters|snapshots|archive|routes|names)": (
+        "all topics are named by topics.pattern, by default {{name}}.{{kind}}"
+    ),
+}
+"""Where to set what people look for elsewhere, by a pattern of the name, whose group it may have."""
+
 MOST: Final = 3
 """Names that are offered."""
 
@@ -71,3 +87,11 @@ def _words(name: str) -> list[str]:
     """Return the words of a name without the ``s`` of a plural, as our options call them, each once."""
     found = (word.removesuffix("s") for word in re.split(r"[^a-z0-9]+", name.lower()) if word)
     return list(dict.fromkeys(SYNONYMS.get(word, word) for word in found))
+
+
+def set_elsewhere(setting: str) -> str | None:
+    """Return where to set what a setting that does not exist asks for; None where that is not known."""
+    for pattern, where in ELSEWHERE.items():
+        if found := re.fullmatch(pattern, setting):
+            return where.format(dotted=found[1].replace("_", "."), upper=found[1].upper())
+    return None

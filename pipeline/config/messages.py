@@ -7,8 +7,7 @@ from typing import Any, get_args
 
 from pydantic import SecretStr, ValidationError
 from resonance.engine.errors import ParameterError
-from resonance.pipeline.config.likely import settings_called, settings_like
-from resonance.pipeline.config.replaced import replacement_of
+from resonance.pipeline.config.likely import set_elsewhere, settings_called, settings_like
 from resonance.pipeline.errors import ConfigurationError, nearest
 
 MASK = "**********"
@@ -130,8 +129,8 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: ValueOr
             f"{setting} is not set{origins.missing}: set it in the file, as {variable(setting)} in the "
             f"environment, or as --{setting} {EXAMPLES.get(setting, 'VALUE')} on the command line"
         )
-    if kind == "extra_forbidden" and (now := replacement_of(setting)):
-        return f"{setting}{origins.of(location)}: there is no such setting any more; {now}"
+    if kind == "extra_forbidden" and (where := set_elsewhere(setting)):
+        return f"{setting}{origins.of(location)}: there is no such setting; {where}"
     if kind == "extra_forbidden":
         section = location[0] if len(location) > 1 else ""
         names = known.get(section, ())
