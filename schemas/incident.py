@@ -59,7 +59,7 @@ class Incident(TypedDict):
     is_open: bool
     """Whether one of its alerts is open."""
     is_learned: NotRequired[bool]
-    """Of one that is not: whether what it brought is the newest baseline, or a cluster that the model still has."""
+    """Of one that is not: whether what it brought is still in the baseline, or a cluster that the model has."""
     since: Time
     """When it began: time of a record, in UTC."""
     time: Time

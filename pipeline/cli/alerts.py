@@ -91,7 +91,8 @@ def alerts(
         for kind in ("alerts",) if each and not as_json else signs.FOLLOWED:
             there = [at for _, partition in partitions if reader.has(at := (settings.topic(kind), partition))]
             for _, records in reader.read(positions.ranges_from(reader, there, positions.EARLIEST)):
-                happened.read(kind, records)
+                if as_json or not each:
+                    happened.read(kind, records)
                 if kind == "alerts":
                     table.apply(records)
         # Any output shows that a worker has read something, also one that is deleted since.
@@ -105,6 +106,8 @@ def alerts(
     found = [alert for alert in table.alerts() if not streams or alert["stream"] in streams]
     ended = [alert for alert in table.ended() if not streams or alert.payload["stream"] in streams]
     ones = [one for one in happened.incidents() if not streams or set(streams) & set(one["streams"])]
+    if len(table.cleared) == alert_table.MOST_CLEARED:
+        say(f"of cleared alerts the last {alert_table.MOST_CLEARED:,} that were read are listed, others left out")
     if as_json:
         cleared = [{**alert.payload, "learned": alert.learned} for alert in ended]
         print_json({"incidents": ones, "open": found, "cleared": cleared})

@@ -1,10 +1,14 @@
 """``resonance bootstrap``."""
 
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
-from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad
+from resonance.pipeline.cli.file_options import Advised, ChosenColumns, SkipBad
+from resonance.pipeline.cli.file_settings import for_file
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import PLACE, Json, load
 from resonance.pipeline.cli.output import footnote, print_json, print_table, say
@@ -12,7 +16,11 @@ from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import Processes, SourceName, as_file, load_for
 from resonance.pipeline.cli.stopping import says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, counted
+from resonance.pipeline.json_paths import find, parse_path
 from resonance.pipeline.machine import collect_rarely
+
+if TYPE_CHECKING:
+    from resonance.pipeline.config import settings as config
 
 TEXT = """Learn recorded data silently, and leave models from which workers go on: no event of the past is emitted.
 
@@ -45,6 +53,7 @@ def bootstrap(
     *,
     columns: ChosenColumns,
     skip_bad: SkipBad = False,
+    yes: Advised = False,
     processes: Processes,
     as_json: Json = False,
 ) -> None:
@@ -57,7 +66,12 @@ def bootstrap(
     if file is not None and end is not None:
         raise ConfigurationError("--to is for topics: a file is learned to its end; leave it out")
     topic = None if file else source
-    settings = load_for(topic, load)
+    suited: Mapping[str, Any] = {}
+    if file is not None:
+        found, columns = for_file(file, columns, skip_bad, yes=yes, otherwise={})
+        # Which records share a model is the deployment's choice.
+        suited = {name: value for name, value in found.items() if name != "stream"}
+    settings = load(suited) if file else load_for(topic, load)
     settings.check_local(
         "resonance bootstrap",
         "what is learned silently would leave no messages for the subtrees; let workers read the topic from its "
@@ -75,8 +89,18 @@ def bootstrap(
         names = ("topic", "partition", "records", "streams", "clusters", "dead_letters", "offset")
         rows = [[getattr(part, each) for each in names] for part in learned]
         print_table([*(each.replace("_", " ") for each in names[:-1]), "workers go on at"], rows)
-    sentence = f"learned {counted(records, 'record')} silently; `resonance worker` goes on as group {settings.group}"
+    command = _worker(settings, suited)
+    sentence = f"learned {counted(records, 'record')} silently; `{command}` goes on as group {settings.group}"
     footnote(sentence, as_json=as_json)
     without = [f"{part.topic}[{part.partition}]" for part in learned if not part.archived]
     if without:
         say(f"no archive of {', '.join(without)} was written: it cannot be replayed from there")
+
+
+def _worker(settings: "config.Settings", suited: Iterable[str]) -> str:
+    """Return the command that goes on, with the settings that were found in the file."""
+    dumped, words = settings.model_dump(), ["resonance", "worker"]
+    for name in suited:
+        value = find(dumped, parse_path(name))
+        words += ["--set", f"{name}={value if isinstance(value, str) else orjson.dumps(value).decode()}"]
+    return shlex.join(words)

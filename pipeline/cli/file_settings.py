@@ -65,20 +65,29 @@ def examined(
 
 
 def for_file(
-    file: Path, columns: "Columns", skip_bad: bool, *, yes: bool, truth: str | None = None
+    file: Path,
+    columns: "Columns",
+    skip_bad: bool,
+    *,
+    yes: bool,
+    truth: str | None = None,
+    otherwise: Mapping[str, Any] | None = None,
 ) -> tuple[Mapping[str, Any], "Columns"]:
     """Return the settings, by dotted name, that apply to a file's records where no source has them, and its columns.
 
     What is found in the records is printed, and with `yes` the options that this advises are taken. A `truth` is no
-    feature. Features of the command line stand, and the rest is found for these. A settings file that names them is
+    feature. `otherwise` are the name and the topics where no source has them; those of the file are the default.
+
+    Features of the command line stand, and the rest is found for these. A settings file that names them is
     complete, but how the file is read, such as which column is the key, is no setting and found beside it.
 
     Raises `ConfigurationError` where the file lacks a feature, or each record needs a key and no column gives it.
     """
-    topic = dict.fromkeys(("name", "input.topics"), topic_from(file))
+    own = dict.fromkeys(("name", "input.topics"), topic_from(file))
+    topic = own if otherwise is None else otherwise
     try:
         settings = load(topic)
-        described = describes(load_settings(shared.config, None, topic, **shared.named))
+        described = describes(load_settings(shared.config, None, own, **shared.named))
     except ConfigurationError:
         # The command reports it, unless its own options are what is missing.
         return topic, columns
@@ -112,7 +121,7 @@ def for_file(
         paths = dict.fromkeys((*features, *settings.prepare.categories))
         suggested["input.features"] = [path for path in paths if path != truth]
         say(f"input.features: {', '.join(suggested['input.features'])}")
-    return topic | suggested, found.columns
+    return {**topic, **suggested}, found.columns
 
 
 def _check_features(file: Path, found: "examination.Examination", settings: "config.Settings") -> None:

@@ -11,7 +11,7 @@ from resonance.pipeline.cli.file_options import Advised, ChosenColumns, SkipBad
 from resonance.pipeline.cli.file_settings import for_file, remedy_for
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import PLACE, Json, Picture, load
-from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_table, say
+from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC
 from resonance.pipeline.errors import ConfigurationError, counted, nearest, some_of
@@ -284,6 +284,10 @@ def _show(
     ]
     columns = ("partition", "from", "to", "records", "assignments", "events", "dead letters")
     print_table((("topic",) if several else ()) + columns, rows)
+    if examples := summary.examples:
+        print_line()
+        names = ("source", "class", "message", "value")
+        print_table(("record", *names[1:]), [[each[name] for name in names] for each in examples])
     if hint := summary.hint:
         footnote(f"hint: {hint}")
     for part in summary.parts:

@@ -5,6 +5,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from resonance.pipeline.errors import some_of
@@ -16,6 +17,7 @@ from resonance.pipeline.files.kinds import (
     is_rfc3339,
     is_time,
     is_time_of_day,
+    last,
     texts_with_digits,
     time_forms,
     words,
@@ -32,7 +34,17 @@ _NAMED: Final = 3
 FEWEST_STAND_INS: Final = 3
 """Records with one number far beyond all others from which it may stand for a missing one."""
 
+FEWEST_TURNS: Final = 3
+"""Steps past 360 from which numbers are a direction, whatever its name."""
+
+NEAR_NORTH: Final = 30
+"""Degrees from 0 or 360 that are near it."""
+
 _COUNT = re.compile(r"[0-9][0-9,.]*")
+_DIRECTION = re.compile(
+    r"(?i)(.*(direction|heading|azimuth|winddir)|(.*[ ._-])?(dir|deg|degrees|angle|bearing|wd|wdir|hdg))"
+    r"([ ._-]?(deg(rees)?|[0-9]+m?))?"
+)
 _STAND_IN = re.compile(r"-?(9{2,}|[1-9]0{2,}|[0-9]{3,})|-1")
 
 
@@ -78,11 +90,13 @@ def notes_on(
     """
     others = {*kinds.ids, *kinds.clocks, *unused}
     paths = [path for path in seen.columns if path not in others]
+    features = [path for path in kinds.numbers if path not in unused]
     clock = clock_of(seen, kinds)
     times = [] if clock is None else notes_on_times(seen, clock, columns)
     return [
         *notes_on_numbers(seen, paths, kinds.numbers),
-        *_stand_ins(seen, [path for path in kinds.numbers if path not in unused]),
+        *_stand_ins(seen, features),
+        *_directions(seen, features),
         *times,
         *([] if columns.key is not None else _sources(seen, source, clock)),
     ]
@@ -150,6 +164,25 @@ def _stand_ins(seen: FileSurvey, paths: Iterable[str]) -> Iterator[Note]:
         listed, most = _listed([path for path, _ in columns]), max(count for _, count in columns)
         what = f"{text} stands far beyond all other numbers of {listed}, in up to {most:,} of {seen.records:,} records"
         yield Note(f"{what}, and may mean a missing one", "read as missing", Columns(nulls=(text,)))
+
+
+def _directions(seen: FileSurvey, paths: Iterable[str]) -> Iterator[Note]:
+    """Yield a note on the columns of degrees that begin again at 360, by their names or by their steps."""
+    found = [path for path in paths if _is_direction(last(path), seen.columns[path])]
+    if found:
+        are = "are directions" if len(found) > 1 else "is a direction"
+        how = "leave it out of input.features, or replace it by two columns, its sine and its cosine"
+        yield Note(f"{_listed(found)} {are} in degrees, it seems, and 359 would be far from 1: {how}")
+
+
+def _is_direction(name: str, column: Column) -> bool:
+    if not column.only(int, float) or column.low.value < 0 or not 180 < column.high.value <= 360:
+        return False
+    steps = [abs(after - before) for before, after in pairwise(column.sample)]
+    turns = sum(step >= 360 - 2 * NEAR_NORTH for step in steps)
+    # Other numbers up to 360 jump as far, but by any step.
+    small = sum(min(step, 360 - step) <= 2 * NEAR_NORTH for step in steps)
+    return bool(_DIRECTION.fullmatch(name)) or (turns >= FEWEST_TURNS and small >= 0.9 * len(steps))
 
 
 def _gap(edge: Edge) -> float:

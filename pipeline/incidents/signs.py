@@ -249,13 +249,28 @@ class SignTable:
             for _, each in self._alerts.values()
             if each["rule"] != "share" or (each["stream"], str(each.get("since"))) not in seen
         ]
-        newest = {key[0]: key for key in sorted(self._drifts)}
-        made += [partial(self._of_drift, key, each, newest[key[0]] == key) for key, (_, each) in self._drifts.items()]
+        lasting = self._lasting()
+        made += [partial(self._of_drift, key, each, key in lasting) for key, (_, each) in self._drifts.items()]
         found = []
         for make in made:
             with suppress(AttributeError, KeyError, TypeError, ValueError):  # It is of no worker.
                 found.append(make())
         return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
+
+    def _lasting(self) -> set[tuple[str, int, int]]:
+        """Return the drifts that settled where most of what they changed no later one of their stream did."""
+        found, later = set(), dict[str, tuple[int, set[tuple[str | None, str]]]]()
+        for key in sorted(self._drifts, reverse=True):
+            version, gone = later.setdefault(key[0], (key[1], set()))
+            ended = self._settled[key][1] if key in self._settled else {}
+            with suppress(AttributeError, KeyError, TypeError, ValueError):  # It is of no worker.
+                # What recovered changed nothing, but for what went back to the place before the last.
+                events = (ended,) if ended.get("kind") == "recovered" else (ended, self._drifts[key][1])
+                changed = {each for event in events for each in _changed(event)}
+                if ended.get("kind") == "settled" and key[1] == version and 2 * len(changed & gone) <= len(changed):
+                    found.add(key)
+                gone |= changed
+        return found
 
     def _of_alert(self, alert: Mapping[str, Any], pace: float) -> Sign:
         rule, since = alert["rule"], alert["since"]
@@ -288,7 +303,7 @@ class SignTable:
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 
-    def _of_drift(self, key: tuple[str, int, int], drift: Mapping[str, Any], is_newest: bool) -> Sign:
+    def _of_drift(self, key: tuple[str, int, int], drift: Mapping[str, Any], is_lasting: bool) -> Sign:
         stream, version, seq = key
         ended = self._settled[key][1] if key in self._settled else None
         time = seconds(drift["time"])
@@ -301,7 +316,7 @@ class SignTable:
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,
-            is_learned=is_newest and ended is not None and ended["kind"] == "settled",
+            is_learned=is_lasting,
             until=inf if ended is None else seconds(ended["time"]),
         )  # fmt: skip
 
@@ -326,6 +341,13 @@ def _without_features(unit: Mapping[str, Any]) -> str:
         before, after = (f"{100 * unit['share'][when]:.3g} %" for when in ("before", "after"))
         return f"{name} has {after} of the records, {before} before"
     return f"features of {name} vary together differently" if "together" in unit["change"] else ""
+
+
+def _changed(event: Mapping[str, Any]) -> Iterable[tuple[str | None, str]]:
+    """Yield what changed of each unit: features by their names, and its share."""
+    for unit in event.get("units", ()):
+        names = [each["feature"] for each in unit["features"]] + ["the share"] * ("share" in unit)
+        yield from ((unit["cluster"], name) for name in names)
 
 
 def _features(event: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

@@ -122,7 +122,8 @@ class FileReplay:
     def add(self, at: TopicPartition, make_sink: Callable[[], Sink]) -> None:
         """Add a partition."""
         task = make_task(self._settings, *at, self._context)
-        self._partitions[at] = Answering(Replayed(*at, start="empty models"), task, make_sink())
+        found = Replayed(*at, start="empty models")
+        self._partitions[at] = Answering(self._settings.name, found, task, make_sink())
 
     def take(self, records: Sequence[Record]) -> Outputs:
         """Learn the next records of a partition; write and return their outputs."""

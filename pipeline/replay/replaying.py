@@ -20,7 +20,7 @@ from resonance.pipeline.kernels import compile_engine
 from resonance.pipeline.replay import file_partitions
 from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges
-from resonance.pipeline.replay.run import Replayed, replay_partition
+from resonance.pipeline.replay.run import EXAMPLES, Replayed, replay_partition
 from resonance.pipeline.replay.sinks import TOPICS, FolderSink, Nowhere, Sink, TopicSink, join_parts, open_folder
 from resonance.pipeline.replay.two_stage_file import MADE_ORDER, Routes, by_time, read_rows, replay_two_stages
 from resonance.pipeline.task.range_changes import together
@@ -61,6 +61,14 @@ class Summary:
         return sum((Counter(part.dead_letters) for part in self.parts), Counter())
 
     @property
+    def examples(self) -> list[dict[str, str]]:
+        """The first dead letters of each class."""
+        found: dict[str, list[dict[str, str]]] = {}
+        for each in (each for part in self.parts for each in part.examples):
+            found.setdefault(each["class"], []).append(each)
+        return [each for _, own in sorted(found.items()) for each in own[:EXAMPLES]]
+
+    @property
     def alerts(self) -> Counter[str]:
         """Alerts that opened, by rule."""
         return sum((Counter(part.alerts) for part in self.parts), Counter())
@@ -82,10 +90,13 @@ class Summary:
             "assignments": sum(part.assignments for part in self.parts),
             "events": sum(part.events for part in self.parts),
             "dead_letters": dict(self.dead_letters),
+            "examples": self.examples,
             "alerts": dict(self.alerts),
             "seconds": round(self.seconds, 3),
             "rate": round(self.rate),
-            "partitions": [asdict(part) for part in self.parts],
+            "partitions": [
+                {name: value for name, value in asdict(part).items() if name != "examples"} for part in self.parts
+            ],
         }
 
 

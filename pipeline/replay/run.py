@@ -10,7 +10,8 @@ from typing import Final
 
 import orjson
 from resonance.engine.drift.layout import RANGE, STREAM_BASE
-from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.dead_letters.records import StoredDeadLetter
+from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.replay.initial_models import find_start, later_version
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange
@@ -31,6 +32,12 @@ ALERTS_FROM: Final = 400
 
 LOOKED_AT: Final = 1_000
 """Streams of a partition that are looked at for this: each may have to be read from disk."""
+
+EXAMPLES: Final = 3
+"""Most dead letters of a class that are shown."""
+
+SHOWN_CHARACTERS: Final = 80
+"""Most characters that are shown of the value of a dead letter."""
 
 _offset = attrgetter("offset")
 
@@ -82,6 +89,8 @@ class Replayed(PartitionResult):
     events: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
     """Dead letters by class."""
+    examples: list[dict[str, str]] = field(default_factory=list)
+    """The first dead letters of each class (`EXAMPLES`)."""
     alerts: dict[str, int] = field(default_factory=dict)
     """Alerts that opened, by rule."""
     open_alerts: dict[str, int] = field(default_factory=dict)
@@ -97,11 +106,11 @@ class Replayed(PartitionResult):
 class Answering:
     """A partition that is being replayed, with its counts in `found`.
 
-    Records below ``found.begin`` are learned without outputs.
+    `name` is that of the deployment. Records below ``found.begin`` are learned without outputs.
     """
 
-    def __init__(self, found: Replayed, task: Task, sink: Sink) -> None:
-        self._found, self.task, self._sink = found, task, sink
+    def __init__(self, name: str, found: Replayed, task: Task, sink: Sink) -> None:
+        self._name, self._found, self.task, self._sink = name, found, task, sink
         self._before: Counter[str] = task.counts.dead_letters
         self._dead_letters: Counter[str] = Counter()
 
@@ -129,7 +138,18 @@ class Answering:
                 if alert["kind"] == "opened":
                     found.alerts[alert["rule"]] = found.alerts.get(alert["rule"], 0) + 1
             self._sink.write(outputs)
+            for message in outputs.dead_letters:
+                self._show(message)
         return outputs
+
+    def _show(self, message: Message) -> None:
+        examples = self._found.examples
+        content = message.key, message.value, message.headers
+        stored = StoredDeadLetter.of(Record(self._found.topic, self._found.partition, -1, -1, *content), self._name)
+        if stored is not None and sum(each["class"] == stored.kind for each in examples) < EXAMPLES:
+            value = (message.value or b"").decode(errors="replace")
+            shown = value if len(value) <= SHOWN_CHARACTERS else f"{value[: SHOWN_CHARACTERS - 3]}..."
+            examples.append({"source": stored.where, "class": stored.kind, "message": stored.message, "value": shown})
 
     def close(self) -> Replayed:
         """Ensure that the outputs are stored and return the result."""
@@ -149,7 +169,7 @@ def replay_partition(part: PartitionRange, make_sink: Callable[[], Sink], report
         start = find_start(reader, part, part.begin)
         begin, end = max(part.begin, start.offset), max(part.end, start.offset)
         found = Replayed(*part.at, begin, end, start.text, start.notes)
-        answering = Answering(found, start.task, make_sink())
+        answering = Answering(part.source.settings.name, found, start.task, make_sink())
         try:
             while True:
                 later = later_version(reader, part, start)

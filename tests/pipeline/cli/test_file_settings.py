@@ -3,6 +3,7 @@
 import tomllib
 
 import pytest
+from resonance.pipeline.replay import bootstrapping
 
 from tests.pipeline.commands import run
 
@@ -52,3 +53,15 @@ def test_settings_of_the_command_line_are_saved_and_not_advised_again(tmp_path, 
     found = tomllib.loads(text)
     assert (found["input"]["text_path"], found["engine"], found["stream"]) == ("subject", {"valley": 0.5}, "partition")
     assert "gives clusters keywords" not in text + said
+
+
+def test_bootstrap_finds_the_features_of_a_file_and_keeps_the_name_and_the_topic(tmp_path, printed, name, monkeypatch):
+    learned = []
+    monkeypatch.setattr(bootstrapping, "bootstrap", lambda *given, **_: learned.append(given) or [])
+    arguments = ["bootstrap", "own.csv", "--yes", "--set", "name=shop", "--set", "input.topics=live"]
+    shown = printed(run, *arguments, "--set", "stream=key")
+    ((settings, file, _),) = learned
+    assert (settings.name, settings.input.topics, settings.stream) == ("shop", ("live",), "key")
+    assert (settings.input.features, file.columns.key, file.columns.time) == (("load",), name, ("at",))
+    assert """`resonance worker --set 'input.features=["load"]'` goes on as group shop""" in shown.out
+    assert "input.topics" in printed(run, "bootstrap", "own.csv", code=2).err

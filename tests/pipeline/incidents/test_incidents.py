@@ -403,6 +403,24 @@ def test_a_drift_that_settled_is_learned_until_the_next_one_and_one_that_recover
     assert [row_of(each)[1] for each in incidents(first, recovered)] == ["over"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "feature", "after", "state"),
+    [
+        ("settled", "heat", 60.0, "over"),
+        ("settled", "load", 60.0, "learned"),  # The baseline has the heat of the first one still.
+        ("recovered", "heat", None, "learned"),
+        ("recovered", "heat", 6.2, "over"),  # It went back to the place before the last.
+    ],
+)
+def test_a_drift_is_learned_as_long_as_no_later_one_ends_with_the_same_features_elsewhere(kind, feature, after, state):
+    ends = []
+    for seq, of, place, ended in ((1, "heat", 38.0, "settled"), (3, feature, after, kind)):
+        ends.append(drift("p1:d1", 400 * seq, seq=seq, **({of: (9.0, place)} if place else {})))
+        ends[-1][1].update(kind=ended, opened=seq - 1)
+    later = drift("p1:d1", 900, seq=2, **{feature: (38.0, 60.0)})
+    assert row_of(incidents(drift("p1:d1", 310, heat=(6.2, 38.0)), later, *ends)[-1])[1] == state
+
+
 def test_a_silence_that_is_over_says_how_long_it_was():
     silent = [alert(f"p1:d{n}", 300, "silent", severity="warning", seconds=600.0) for n in (1, 3)]
     ended = [alert(f"p1:d{n}", 650, "silent", kind="cleared", seconds=7_200.0 * n) for n in (1, 3)]

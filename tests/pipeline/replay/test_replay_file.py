@@ -1,5 +1,6 @@
 """Replaying a file: what producing it and running a worker would say, and the command around it."""
 
+import re
 import tempfile
 
 import numpy as np
@@ -99,6 +100,7 @@ def test_the_command_shows_a_table(file, tmp_path, printed):
     shown = printed(run_command, "replay", "flows.jsonl", "--key", "key", *OPTIONS)
     assert shown.out.split()[:8] == ["partition", "from", "to", "records", "assignments", "events", "dead", "letters"]
     assert "wrong_type 2" in shown.out
+    assert re.findall(r"\n(\S+) +wrong_type  cpu is text", shown.out) == ["flows[0]@90", "flows[0]@250"]
     assert "partition 0: empty models" in shown.err
     assert shown.out.splitlines()[-1].startswith("replayed 400 records in")
 
@@ -118,6 +120,8 @@ def test_the_command_writes_json(file, tmp_path, printed):
     found = orjson.loads(printed(run_command, *arguments, *OPTIONS).out)
     assert (found["records"], found["assignments"], found["output"]) == (400, 398, "results")
     assert [part["partition"] for part in found["partitions"]] == [0, 1]
+    assert all(each["class"] == "wrong_type" and len(each["value"]) == 80 for each in found["examples"])
+    assert len(found["examples"]) == 2
     assert len(read(tmp_path / "results" / "assignments.jsonl")) == 398
 
 
