@@ -207,7 +207,7 @@ class ClusterTable:
             The table has not seen this cluster, or has forgotten it.
         """
         found = cluster
-        while not self._is_present(found):
+        while not any(found in known.present for known in self._holders(found)):
             if found not in self._ended:
                 raise KeyError(
                     f"cluster {cluster!r} is unknown: no event that was applied speaks of it, or it ended more than "
@@ -218,9 +218,6 @@ class ClusterTable:
                 return None
             found = heir
         return found
-
-    def _is_present(self, cluster: str) -> bool:
-        return any(cluster in known.present for known in self._holders(cluster))
 
     def _holders(self, cluster: str) -> list[_Stream]:
         """Return what can hold a cluster: its stream, and its subtree where these count for themselves."""

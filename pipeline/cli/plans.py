@@ -1,4 +1,4 @@
-"""Show what a command would change in a deployment, before it is done."""
+"""Show what a command would change in a deployment, or do it."""
 
 import shlex
 import sys
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from resonance.pipeline.cli.main import as_options
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
+from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import DeniedError
 
 if TYPE_CHECKING:
@@ -43,20 +44,38 @@ def warn_of_members(source: "deployment_context.DeploymentContext") -> None:
         say(f"{count} in group {source.group}: stop them first; --yes waits {seconds:.0f} s for that and then refuses")
 
 
-def show(
+def carry_out(
     source: "deployment_context.DeploymentContext",
     changes: "Sequence[rewrite.Change]",
     topics: Mapping[str, str],
     *,
-    done: bool,
+    yes: bool,
     as_json: bool,
     further: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Print what was changed, or would be.
+    """Make the changes, if `yes`, and print them.
 
     `topics` maps the topics that are written to, or whose records are deleted, to a few words on what becomes of each;
     `further` are more members of the JSON.
     """
+    from resonance.pipeline.recovery import rewrite
+
+    with says_when_stopped(WRITING if yes else UNCHANGED):
+        if yes:
+            rewrite.write(source, changes)
+        # Writing uses up the planned messages, but not what is shown of the changes.
+        _show(source, changes, topics, further, done=yes, as_json=as_json)
+
+
+def _show(
+    source: "deployment_context.DeploymentContext",
+    changes: "Sequence[rewrite.Change]",
+    topics: Mapping[str, str],
+    further: Mapping[str, Any],
+    *,
+    done: bool,
+    as_json: bool,
+) -> None:
     command = None if done else _command()
     if any(_cleared(source, change) for change in changes):
         topics = {**topics, source.settings.topic("alerts"): "open alerts whose state goes are cleared"}

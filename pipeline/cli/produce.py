@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +22,7 @@ from resonance.pipeline.machine import collect_rarely
 
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as config
-    from resonance.pipeline.files import examination, several_files
+    from resonance.pipeline.files import examination
     from resonance.pipeline.files import produce as work
 
 MOST_DEAD_LETTERS = 0.01
@@ -94,6 +93,8 @@ def produce(
 ) -> None:
     """Produce the records of some files."""
     from resonance.pipeline.files import arrays, examination, several_files
+    from resonance.pipeline.files import produce as work
+    from resonance.pipeline.kafka import clients
 
     collect_rarely()
     file, names = files[0], [str(file) for file in files]
@@ -136,18 +137,22 @@ def produce(
         state = f"stopped before the broker had confirmed all: {topic} may hold a part of {named}, or all of it"
         reads = found is None or found.suggestion.time_path is not None
         with SigtermAsCtrlC(state) as stop:
-            result = _send(
-                source,
-                first,
-                sent,
-                settings,
-                create_partitions,
-                rate,
-                limit,
-                own_times=bool(columns.time),
-                time_path_reads=reads,
-                is_one_model=found is not None and (described or found.suggestion).stream == "topic",
-            )
+            to = _target(settings, first, create_partitions, own_times=bool(columns.time), time_path_reads=reads)
+            if found is not None and to.partitions > 1 and (described or found.suggestion).stream == "topic":
+                one = "--create-partitions 1" if to.created else f"--topic {topic}-2 --create-partitions 1"
+                say(
+                    f"note: one model learns the records of {to.partitions} partitions in the order in which they are "
+                    f"read: days of a backlog mix; {one} keeps their order, --key gives each key a model"
+                )
+            with progress(topic, limit or source.total) as draw:
+                result = work.produce(
+                    clients.librdkafka(settings),
+                    to,
+                    sent,
+                    rate=rate,
+                    limit=limit,
+                    advanced=lambda done: draw(done if limit else source.position),
+                )
         skipped_rows = source.skipped
         for note in found.findings if found else ():
             if note.about not in known:
@@ -178,47 +183,29 @@ def produce(
         raise typer.Exit(stop.exit_code)
 
 
-def _send(
-    source: "several_files.SeveralFiles",
-    first: list[FileRecord],
-    batches: Iterable[list[FileRecord]],
+def _target(
     settings: "config.Settings",
+    first: list[FileRecord],
     create_partitions: int | None,
-    rate: float | None,
-    limit: int | None,
     *,
     own_times: bool,
     time_path_reads: bool,
-    is_one_model: bool,
-) -> "work.Produced":
+) -> "work.Target":
+    """Return the topic, made where that is wanted; refuse records whose times it does not take."""
     from resonance.pipeline.files import produce as work
     from resonance.pipeline.kafka import admin, clients
 
     topic = settings.input.topics[0]
-    client = clients.librdkafka(settings)
-    cluster = admin.ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
+    cluster = admin.ClusterAdmin(
+        clients.librdkafka(settings), settings.broker.answer_timeout, settings.topics.replication_factor
+    )
     target = work.find_target(cluster, topic, create_partitions, own_times=own_times)
     if target.created:
         say(f"made topic {topic} with {counted(target.partitions, 'partition')}")
     elif create_partitions not in (None, target.partitions):
         say(f"topic {topic} is there already, with {counted(target.partitions, 'partition')}")
-    if is_one_model and target.partitions > 1:
-        one = "--create-partitions 1" if target.created else f"--topic {topic}-2 --create-partitions 1"
-        say(
-            f"note: one model learns the records of {target.partitions} partitions in the order in which they are "
-            f"read: days of a backlog mix; {one} keeps their order, --key gives each key a model"
-        )
     work.check_times(target, first, cluster, time_path_reads=time_path_reads)
-    total = limit if limit is not None else source.total
-    with progress(f"{topic}", total) as draw:
-        return work.produce(
-            client,
-            target,
-            batches,
-            rate=rate,
-            limit=limit,
-            advanced=lambda sent: draw(sent if limit is not None else source.position),
-        )
+    return target
 
 
 def _on_terminal() -> bool:

@@ -37,9 +37,6 @@ def command(new: New, live: Over, yes: plans.Yes = False, *, as_json: Json = Fal
         rewrite.end_open_transaction(both[1])
     promotion = promote.plan_promotion(*both)
     source = promotion.source
-    with says_when_stopped(plans.WRITING if yes else UNCHANGED):
-        if yes:
-            rewrite.write(source, promotion.changes)
     if promotion.changes and not as_json:
         for phrase in promotion.settings:
             print_line(f"setting: {phrase}")
@@ -48,7 +45,7 @@ def command(new: New, live: Over, yes: plans.Yes = False, *, as_json: Json = Fal
         print_line()
     further = {"settings": promotion.settings, "successors": promotion.successors}
     written = {source.snapshots: "the next version is written", source.archive: "archived"}
-    plans.show(source, promotion.changes, written, done=yes, as_json=as_json, further=further)
+    plans.carry_out(source, promotion.changes, written, yes=yes, as_json=as_json, further=further)
     if promotion.settings and promotion.changes:
         say(f"workers of {live} must then be started with the settings of {new} that are listed; others do not start")
     if not yes:

@@ -201,8 +201,7 @@ def with_assignments(settings: "config.Settings", which: Literal["all", "none"])
     """Return the settings with other assignments."""
     from resonance.pipeline.config import settings as config
 
-    values = settings.model_dump()
-    return config.Settings.of({**values, "output": {**values["output"], "assignments": which}})
+    return config.Settings.of({**settings.model_dump(), "output.assignments": which})
 
 
 def show_rules(summary: "replaying.Summary") -> None:

@@ -46,7 +46,7 @@ def reset(
     as_json: Json = False,
 ) -> None:
     """Reset a deployment or a stream, or return to an archive."""
-    from resonance.pipeline.recovery import entry, rewrite
+    from resonance.pipeline.recovery import entry
 
     settings = load()
     if stream is not None and to_archive is not None:
@@ -78,11 +78,7 @@ def reset(
             source.snapshots: "all are forgotten, and the archives with them",
             source.settings.topic("clusters"): "emptied by tombstones",
         }
-    with says_when_stopped(plans.WRITING if yes else UNCHANGED):
-        if yes:
-            rewrite.write(source, changes)
-        # Writing uses up the planned messages, but not what is shown of the changes.
-        plans.show(source, changes, written, done=yes, as_json=as_json)
+    plans.carry_out(source, changes, written, yes=yes, as_json=as_json)
 
 
 def _plan(

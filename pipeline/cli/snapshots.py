@@ -101,7 +101,7 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, as_json: Json 
     stood.
     """
     from resonance.pipeline.checkpoint import codec
-    from resonance.pipeline.recovery import entry, models, rewrite, rollback
+    from resonance.pipeline.recovery import entry, models, rollback
 
     settings = load()
     settings.check_local(
@@ -118,7 +118,5 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, as_json: Json 
     except MismatchError as error:
         remedy = "; set settings and release back" if error.remedies == (NEW_VERSION,) else ""
         raise MismatchError(f"{file} cannot be imported: {error.problem}{remedy}") from None
-    with says_when_stopped(plans.WRITING if yes else UNCHANGED):
-        if yes:
-            rewrite.write(source, changes)
-        plans.show(source, changes, {source.snapshots: "those of the file are written"}, done=yes, as_json=as_json)
+    written = {source.snapshots: "those of the file are written"}
+    plans.carry_out(source, changes, written, yes=yes, as_json=as_json)

@@ -98,15 +98,9 @@ def _of_engine(load: Load, engine: str) -> tuple[Load, str]:
             raise error from None
         if base.engine.name == engine:
             raise
-        values = base.model_dump()
 
         def load_alone(changes: Mapping[str, Any]) -> Settings:
-            alone = {**values, "engine": {"name": engine}}
-            for key, value in changes.items():
-                section, _, name = key.rpartition(".")
-                target = alone.setdefault(section, {}) if section else alone
-                target[name] = value
-            return Settings.of(alone)
+            return Settings.of({**base.model_dump(), "engine": {"name": engine}, **changes})
 
         load_alone({})
         left_out = ", ".join(f"engine.{name}" for name in base.engine.given)

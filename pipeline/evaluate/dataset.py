@@ -130,7 +130,7 @@ class _Reader:
             is_label = record.topic == self._late
             content = _parsed(record.value) if is_label or not self._settings.is_framed else self._read(record)
             if is_label:
-                self._said[exact_json.dumps(content.get("id"))] = _texts(content.get("labels")) or ()
+                self._said[exact_json.dumps(content.get("id"))] = _texts(content.get("labels"))
                 continue
             number = len(self._places)
             own.append(record)
@@ -154,7 +154,7 @@ class _Reader:
 
     def _class_of(self, value: Any) -> int:
         if isinstance(value, list):
-            name: tuple[str, ...] | str | None = tuple(sorted(_texts(value) or ()))
+            name: tuple[str, ...] | str | None = tuple(sorted(_texts(value)))
         else:
             name = _text(value)
         return UNKNOWN if name is None else self._named.setdefault(name, len(self._named))
@@ -250,7 +250,7 @@ def _text(value: Any) -> str | None:
     return orjson.dumps(value).decode()
 
 
-def _texts(value: Any) -> tuple[str, ...] | None:
+def _texts(value: Any) -> tuple[str, ...]:
     found = [_text(each) for each in value] if isinstance(value, list) else [_text(value)]
     return tuple(text for text in found if text is not None)
 

@@ -13,7 +13,6 @@ from resonance.pipeline.evaluate.evaluation import Evaluation
 from resonance.pipeline.evaluate.summary import best_sentence
 from resonance.pipeline.evaluate.tables import Cell, Shade, Table, tables
 from resonance.pipeline.incidents.incidents import COLUMNS, row_of
-from resonance.schemas import Incident
 
 PAGE, DATA = "report.html", "report.json"
 
@@ -71,9 +70,13 @@ def of_evaluation(found: Evaluation, document: Mapping[str, Any]) -> Report:
     own = detail(found)
     content = {**document, "detail": own}
     features = counted(len(content["features"]), "feature") if content["features"] else "sparse features"
+    incidents = content["incidents"]
     confused = [confusion_table(own["confusion"])] if "confusion" in own else []
     parts = [
-        PagePart(f"What happened, by {content['best']['candidate']}", tables=_incidents(content["incidents"])),
+        PagePart(
+            f"What happened, by {content['best']['candidate']}",
+            tables=[Table("", COLUMNS, [list(row_of(each)) for each in incidents])] if incidents else [],
+        ),
         PagePart(tables=tables(content)),
         PagePart("Figures over the records", content["notes"], pictures=[pictures.curves(content)]),
         PagePart(
@@ -118,10 +121,6 @@ def _profile(profile: Mapping[str, Any], keywords: Mapping[str, Sequence[str]]) 
         rows.append(row)
     columns = ("cluster", *["keywords"] * bool(keywords), *profile["features"])
     return [Table("", columns, rows)] if profile["features"] else []
-
-
-def _incidents(incidents: Sequence[Incident]) -> list[Table]:
-    return [Table("", COLUMNS, [list(row_of(each)) for each in incidents])] if incidents else []
 
 
 def _drifts(drifts: Sequence[Mapping[str, Any]]) -> list[Table]:

@@ -33,8 +33,7 @@ def encoder(settings: Settings, path: Path) -> Encode:
             f"input.format = {settings.input.format}: {path} has rows without a schema; send them with a producer that "
             "has one and name the topic, or read the file as JSON: --input.format json"
         )
-    values = settings.model_dump()
-    return _Arrays(Settings.of({**values, "input": {**values["input"], "format": "json"}}), path)
+    return _Arrays(Settings.of({**settings.model_dump(), "input.format": "json"}), path)
 
 
 def _unchanged(records: list[FileRecord]) -> list[FileRecord]:

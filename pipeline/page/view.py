@@ -110,12 +110,6 @@ class StreamView:
         """Records a second, and novel ones."""
         self.pending = self.pending_novel = 0.0
 
-    def take_version(self, version: int) -> None:
-        """Note that an output is of a version. Topics are not read in one order: it need not be the newest."""
-        self.version = max(self.version, version)
-        if self.drift_version < self.version:
-            self.drift = None
-
 
 class DeploymentView:
     """Folds outputs; every method may be called from any thread, with `lock` held."""
@@ -322,7 +316,10 @@ class DeploymentView:
             self._note_drift(stream)
 
     def _take_version(self, stream: StreamView, version: int) -> None:
-        stream.take_version(version)
+        """Note that an output is of a version. Topics are not read in one order: it need not be the newest."""
+        stream.version = max(stream.version, version)
+        if stream.drift_version < stream.version:
+            stream.drift = None
         self._note_drift(stream)
 
     def _note_drift(self, stream: StreamView) -> None:

@@ -17,9 +17,7 @@ def named(settings: Settings, name: str) -> Settings:
     """Return the settings for a deployment on the same input, under its own name."""
     if name == settings.name:
         return settings
-    values = settings.model_dump()
-    values |= {"name": name, "shadow_of": None}
-    return Settings.of(values)
+    return Settings.of({**settings.model_dump(), "name": name, "shadow_of": None})
 
 
 def find_both(settings: Settings, names: tuple[str, str]) -> tuple[DeploymentContext, DeploymentContext]:

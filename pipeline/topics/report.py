@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from resonance.pipeline.kafka.acl import Acl
+from resonance.pipeline.task.alerts.sentences import length
 from resonance.pipeline.topics.acls import ROLES
 from resonance.pipeline.topics.topics import TopicStatus, TopicSurvey
 
 COLUMNS: Final = ("topic", "what", "state", "partitions", "cleanup", "kept for", "largest message")
-
-UNITS: Final = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
 
 
 def state_of(status: TopicStatus) -> str:
@@ -110,9 +109,4 @@ def _duration(milliseconds: str | None, policy: str, unknown: str) -> str:
     if milliseconds is None:
         return unknown
     time = int(milliseconds)
-    if time < 0:
-        return "ever"
-    for size, name in UNITS:
-        if time >= size:
-            return f"{time / size:.4g} {name}{'' if time == size else 's'}"
-    return f"{time} ms"
+    return "ever" if time < 0 else length(time / 1000)

@@ -95,9 +95,8 @@ def verify(
     MismatchError
         The models at the start of the range cannot be recovered.
     """
-    values = settings.model_dump()
     # Outputs may have been recorded under another value: the replay has all attributes that they can have.
-    settings = Settings.of({**values, "output": {**values["output"], "envelope": "cloudevents"}})
+    settings = Settings.of({**settings.model_dump(), "output.envelope": "cloudevents"})
     with open_ranges(settings, settings.logs, span, fresh=fresh) as (reader, ranges):
         committed = reader.committed([part.at for part in ranges])
         incidents = check_published(settings, reader)

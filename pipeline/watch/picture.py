@@ -107,11 +107,6 @@ def _arc(ax: Any, at: float, start: float, end: float, colour: str, records: int
     )
 
 
-def _triangle(ax: Any, place: float, height: float) -> None:
-    """Mark drift."""
-    ax.plot(place, height, "^", ms=8, mfc=DRIFT, mec="white", mew=1.0, zorder=6, clip_on=False)
-
-
 def plain_axes(ax: Any) -> None:
     """Leave out frame and ticks."""
     ax.tick_params(colors=FAINT, length=0, labelsize=8.5)
@@ -177,7 +172,7 @@ def draw_stream(ax: Any, life: StreamLife, colours: Mapping[str, str] | None = N
     foot = max(len(life.lines), 1) - 0.4
     for index, (at, event) in enumerate(_marked(life), start=1):
         height = row_of.get(event.get("cluster") or "", foot)
-        _triangle(ax, at, height)
+        ax.plot(at, height, "^", ms=8, mfc=DRIFT, mec="white", mew=1.0, zorder=6, clip_on=False)
         ax.annotate(
             str(index),
             (at, height),
