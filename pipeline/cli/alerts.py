@@ -106,8 +106,8 @@ def alerts(
     found = [alert for alert in table.alerts() if not streams or alert["stream"] in streams]
     ended = [alert for alert in table.ended() if not streams or alert.payload["stream"] in streams]
     ones = [one for one in happened.incidents() if not streams or set(streams) & set(one["streams"])]
-    if len(table.cleared) == alert_table.MOST_CLEARED:
-        say(f"of cleared alerts the last {alert_table.MOST_CLEARED:,} that were read are listed, others left out")
+    if table.left_out and (each or as_json):
+        say(f"of cleared alerts the {table.left_out:,} that were read first are left out")
     if as_json:
         cleared = [{**alert.payload, "learned": alert.learned} for alert in ended]
         print_json({"incidents": ones, "open": found, "cleared": cleared})

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 TEXT = f"""Replay the input and compare it with the recorded assignments, events and dead letters, byte by byte.
 
 The command prints `identical` and what it compared, or where the first difference is; it then ends with code {DIFFERS}.
-It compares what is committed, so workers may run meanwhile. What the topic of incidents has is compared with what all
-recorded outputs show. The models begin as in `resonance replay`."""
+It compares what is committed, so workers may run meanwhile. Without a range, the published incidents are
+compared with what the outputs show, as long as all of these are there. The models begin as in `resonance replay`."""
 
 SHOWN = 3
 """Incidents that are named."""
@@ -66,8 +66,8 @@ def _show(verdict: "verifying.Verdict", *, as_json: bool) -> None:
     for source, difference in verdict.differences():
         for sentence in difference.sentences(source):
             print_line(sentence)
-    for key, shows in verdict.incidents[:SHOWN]:
-        print_line(f"incident {key}: {'not published as the outputs show it' if shows else 'no output is left of it'}")
+    for key, _ in verdict.incidents[:SHOWN]:
+        print_line(f"incident {key} is not published as the outputs show it; does `resonance alerts --publish` run?")
     again = f", {verdict.total('repeats'):,} of them recorded more than once" if verdict.total("repeats") else ""
     older = f"; {verdict.total('older'):,} outputs of versions that were given up left aside"
     rare = [name for name in ("drift_events", "alerts") if verdict.total(name)]
@@ -75,6 +75,7 @@ def _show(verdict: "verifying.Verdict", *, as_json: bool) -> None:
     counts = ", ".join(counted(verdict.total(name), name.removesuffix("s").replace("_", " ")) for name in shown)
     if verdict.published:
         counts += f", {counted(verdict.published, 'published incident')}"
+        counts += f", {len(verdict.incidents):,} of them otherwise than shown" if verdict.incidents else ""
     print_line(
         f"{'identical' if verdict.identical else 'different'}: {counted(verdict.records, 'record')}, {counts}{again}"
         f"{older if verdict.total('older') else ''}"

@@ -23,11 +23,15 @@ ELSEWHERE: Final[Mapping[str, str]] = {
         "it is librdkafka's own: broker.librdkafka.{dotted}, in the environment "
         "RESONANCE_BROKER__LIBRDKAFKA__{upper} (docs/security.md)"
     ),
-    "schema_registry.((?:ssl|basic_auth)_.*)": (
+    "schema_registry.(basic_auth)_.*": (
+        "it is schema_registry.client.basic.auth.user.info = user:password, in the environment "
+        "RESONANCE_SCHEMA_REGISTRY__CLIENT__BASIC_AUTH_USER_INFO"
+    ),
+    "schema_registry.(ssl_.*)": (
         "it is confluent-kafka's own: schema_registry.client.{dotted}, in the environment "
         "RESONANCE_SCHEMA_REGISTRY__CLIENT__{upper}"
     ),
-    "output.compression(.*)": "it is librdkafka's own: broker.librdkafka.compression.type",
+    "output.(compression)": "it is librdkafka's own: broker.librdkafka.compression.type",
     "topics.(assignments|cluster_events|drift_events|alerts|dead_letters|clusters|snapshots|archive|routes|names)": (
         "all topics are named by topics.pattern, by default {{name}}.{{kind}}"
     ),

@@ -168,8 +168,8 @@ class Yardstick:
 def _has_several(run: Run) -> bool:
     """Whether a stream has more than one cluster: of one the silhouette is undefined."""
     inside = run.cluster >= 0
-    pairs = np.unique(np.stack([run.stream[inside], run.cluster[inside]]), axis=1)
-    return bool(pairs.shape[1] > len(np.unique(pairs[0])))
+    stream, cluster = (array[inside].astype(np.int64) for array in (run.stream, run.cluster))
+    return len(np.unique(stream * (cluster.max(initial=0) + 1) + cluster)) > len(np.unique(stream))
 
 
 def microseconds(run: Run) -> float:

@@ -42,7 +42,7 @@ NEAR_NORTH: Final = 30
 
 _COUNT = re.compile(r"[0-9][0-9,.]*")
 _DIRECTION = re.compile(
-    r"(?i)(.*(direction|heading|azimuth|winddir)|(.*[ ._-])?(dir|deg|degrees|angle|bearing|wd|wdir|hdg))"
+    r"(?i)(.*(direction|heading|azimuth|winddir)|(.*[ ._-])?(dir|bearing|wd|wdir|hdg))"
     r"([ ._-]?(deg(rees)?|[0-9]+m?))?"
 )
 _STAND_IN = re.compile(r"-?(9{2,}|[1-9]0{2,}|[0-9]{3,})|-1")

@@ -95,24 +95,29 @@ class PublishedIncidents:
 
     def _note(self, key: bytes | None, value: bytes | None) -> None:
         with suppress(ValueError):
-            incident = exact_json.loads(value or b"null")
-            if value is None or has_shape("incident", incident):
-                self.set((key or b"").decode(), incident)
+            name, incident = (key or b"").decode(), None
+            with suppress(ValueError):
+                incident = exact_json.loads(value or b"null")
+            self.set(name, incident if has_shape("incident", incident) else None)
 
 
 def check_published(settings: Settings, reader: LogReader) -> tuple[int | None, list[Change]]:
-    """Return how many incidents are published, None without their topic, and what would have to be published.
+    """Return how many incidents are published, and what would have to be published.
 
-    Outputs may be written meanwhile: what is published has `BEHIND_SECONDS` to follow.
+    Outputs may be written meanwhile: what is published has `BEHIND_SECONDS` to follow. The number is None where nothing
+    can be compared: without the topic of incidents, and where outputs have expired, which a publisher may have read.
     """
-    published = PublishedIncidents(settings)
-    if not partitions_there(reader, settings.topic(INCIDENTS.name)):
+    there = {kind: partitions_there(reader, settings.topic(kind)) for kind in (*FOLLOWED, INCIDENTS.name)}
+    followed = [at for kind in FOLLOWED for at in there[kind]]
+    if not (there["alerts"] and there[INCIDENTS.name]) or any(first for first, _ in reader.bounds(followed).values()):
         return None, []
+    published = PublishedIncidents(settings)
     published.read(reader)
-    until = monotonic() + BEHIND_SECONDS
-    while (changes := published.changes()) and monotonic() < until:
+    changes, until = published.changes(), monotonic() + BEHIND_SECONDS
+    while changes and monotonic() < until:
         sleep(0.5)
-        published.read(reader)
+        if published.read(reader):
+            changes = published.changes()
     return len(published.shown), changes
 
 

@@ -145,16 +145,19 @@ def _name_returns(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
 
 def _name_units(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
     """Let the text of what came soon after another unit, in the same feature, name that, the earliest first."""
-    units: dict[tuple[str, str], tuple[float, str]] = {}
+    units: dict[tuple[str, str], tuple[float, str, float, float]] = {}
     for incident, group in found:
-        began, names = group[0].began, [each["feature"] for each in incident["features"]]
+        began = group[0].began
         if incident["kind"] == "unit":
-            units |= {(each.place, name): (began, incident["since"]) for each in group for name in names}
+            ((name, value, usual),) = ((each["feature"], each["value"], each["usual"]) for each in incident["features"])
+            units |= {(each.place, name): (began, incident["since"], usual or 0.0, value) for each in group}
             continue
-        for name in names:
-            before, since = units.get((group[0].place, name), (-inf, ""))
-            if began - before <= ECHO_SECONDS:
-                incident["text"] += f"; {name} in another unit since {minute(since)}"
+        for each in incident["features"]:
+            before, since, usual, value = units.get((group[0].place, each["feature"]), (-inf, "", 0.0, 0.0))
+            # What is usual again is in the unit of before.
+            is_back = each["usual"] is not None and abs(each["usual"] - usual) < abs(each["usual"] - value)
+            if began - before <= ECHO_SECONDS and not is_back:
+                incident["text"] += f"; {each['feature']} in another unit since {minute(since)}"
 
 
 def _ordered(group: Iterable[Episode]) -> list[Sign]:

@@ -190,6 +190,8 @@ class SignTable:
 
     def _drift(self, payload: Mapping[str, Any], at: Place) -> None:
         stream, version, seq = payload["stream"], payload["version"], payload["seq"]
+        if not isinstance(stream, str) or not isinstance(version, int) or not isinstance(seq, int):
+            return
         if payload["kind"] == "drift":
             _put(self._drifts, (stream, version, seq), at, payload)
         elif payload["kind"] in ("settled", "recovered"):
@@ -259,7 +261,7 @@ class SignTable:
 
     def _lasting(self) -> set[tuple[str, int, int]]:
         """Return the drifts that settled where most of what they changed no later one of their stream did."""
-        found, later = set(), dict[str, tuple[int, set[tuple[str | None, str]]]]()
+        found, later = set(), dict[str, tuple[int, set[tuple[str, str]]]]()
         for key in sorted(self._drifts, reverse=True):
             version, gone = later.setdefault(key[0], (key[1], set()))
             ended = self._settled[key][1] if key in self._settled else {}
@@ -343,11 +345,11 @@ def _without_features(unit: Mapping[str, Any]) -> str:
     return f"features of {name} vary together differently" if "together" in unit["change"] else ""
 
 
-def _changed(event: Mapping[str, Any]) -> Iterable[tuple[str | None, str]]:
-    """Yield what changed of each unit: features by their names, and its share."""
+def _changed(event: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield what changed: features by their names, of whichever unit; share and dependence by their unit."""
     for unit in event.get("units", ()):
-        names = [each["feature"] for each in unit["features"]] + ["the share"] * ("share" in unit)
-        yield from ((unit["cluster"], name) for name in names)
+        yield from (("", each["feature"]) for each in unit["features"])
+        yield from ((unit["cluster"] or "", name) for name in ("share", "together") if name in unit["change"])
 
 
 def _features(event: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

@@ -27,7 +27,9 @@ CELSIUS: Final = -90.0, 160.0
 WIDE: Final = 3.0
 """How many times as much as by its unit a feature may vary that is in one of the units from `SURE` on."""
 
-_TEMPERATURE: Final = re.compile("temp|heat|therm|celsius|fahrenheit|°|deg_?[cf]", re.IGNORECASE)
+_TEMPERATURE: Final = re.compile(
+    r"(?<![a-z])(temp(erature)?s?(?![a-z])|heat|therm)|celsius|fahrenheit|°|deg_?[cf](?![a-z])", re.IGNORECASE
+)
 
 FROM_ZERO: Final = 2.0
 """Spreads that a feature has to be away from 0, so that it has a unit."""
@@ -67,7 +69,7 @@ def rescaled(group: Sequence[Episode], signs: Sequence[Sign]) -> Rescaled | None
 
     While a drift lasts its mean is of both units, and a record of an alert says more; afterwards it knows better.
     """
-    lasts = max(sign.until for sign in signs) in (0.0, inf)
+    lasts = max(sign.until for each in group for sign in each.signs) in (0.0, inf)
     found = [_by_alert(each) for each in group] if lasts else [None]
     units = sorted((each for each in found if each is not None), key=lambda each: each.usual)
     if len(units) == len(found) and len({(each.feature, each.is_degrees or each.factor) for each in units}) == 1:

@@ -99,7 +99,8 @@ def verify(
     settings = Settings.of({**settings.model_dump(), "output.envelope": "cloudevents"})
     with open_ranges(settings, settings.logs, span, fresh=fresh) as (reader, ranges):
         committed = reader.committed([part.at for part in ranges])
-        incidents = check_published(settings, reader)
+        whole = span.begin == EARLIEST and span.last is None
+        incidents = check_published(settings, reader) if whole and max(committed.values()) != NO_OFFSET else (None, [])
     where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"
     if all(offset == NO_OFFSET for offset in committed.values()):
         raise BrokerError(
@@ -110,7 +111,6 @@ def verify(
         raise BrokerError(
             f"{where}: no record of that range is committed by group {settings.group}; choose another one"
         )
-    whole = span.begin == EARLIEST and span.last is None
     jobs = [partial(verify_partition, part, whole=whole) for part in ranges]
     verdict = Verdict(*run_jobs(settings, jobs, processes, report), settings.input.topics, *incidents)
     if not any(part.compared for part in verdict.parts):

@@ -30,7 +30,7 @@ def test_a_deployment_is_planned_created_and_checked(topics, broker):
     source, name = create_topic(broker, "in", partitions=2, retention_ms=86_400_000), topics.name
     out, _ = topics("plan", inputs=source)
     lines = {line.split()[0]: line for line in out.splitlines()}
-    assert lines[source].split()[1:6] == ["input", "exists", "2", "delete", "1"]
+    assert lines[source].split()[1:6] == ["input", "exists", "2", "delete", "24"]
     assert "would be created" in lines[f"{name}.snapshots"]
     assert f"--create --topic {name}.archive --partitions 2 --config cleanup.policy=delete" in out
     assert lines[f"{name}.incidents"].split()[1:4] == ["incidents", "optional", "1"]

@@ -54,13 +54,15 @@ class OpenAlertTable:
         self.opened: dict[str, OpenedAlert] = {}
         """By the key of the alert without its version and number."""
         self.cleared: dict[str, ClearedAlert] = {}
-        """The newest that are over, by their whole keys."""
+        """Those that are over, the last read, by their whole keys."""
         self._learned: dict[str, list[str]] = {}
         """New clusters of each stream while its alert `unlike` is open."""
         self.numbers: dict[str, int] = {}
         """Number of the newest message of each stream or partition."""
         self.foreign = 0
         """Records that are no alerts."""
+        self.left_out = 0
+        """Cleared alerts beyond `MOST_CLEARED`."""
 
     def apply(self, records: Iterable[Record]) -> None:
         """Take over messages."""
@@ -83,6 +85,7 @@ class OpenAlertTable:
                 self.cleared[payload["key"]] = ClearedAlert(payload, learned)
                 if len(self.cleared) > MOST_CLEARED:
                     del self.cleared[next(iter(self.cleared))]
+                    self.left_out += 1
 
     def alerts(self) -> list[Mapping[str, Any]]:
         """Return the open alerts, the most urgent and then the oldest first."""

@@ -579,6 +579,7 @@ def test_the_rarity_of_drift_events_follows_from_that_of_alerts_unless_it_is_giv
         ("broker.sasl_password", "RESONANCE_BROKER__LIBRDKAFKA__SASL_PASSWORD (docs/security.md)"),
         ("broker.ssl_ca_location", "it is librdkafka's own: broker.librdkafka.ssl.ca.location, in the environment"),
         ("schema_registry.ssl_ca_location", "confluent-kafka's own: schema_registry.client.ssl.ca.location, in"),
+        ("schema_registry.basic_auth_user", "it is schema_registry.client.basic.auth.user.info = user:password"),
         ("output.compression", "it is librdkafka's own: broker.librdkafka.compression.type"),
         ("topics.routes", "all topics are named by topics.pattern, by default {name}.{kind}"),
     ],
