@@ -143,10 +143,13 @@ class Answering:
         return outputs
 
     def _show(self, message: Message) -> None:
-        examples = self._found.examples
+        examples, name = self._found.examples, f"{self._name}.error.class"
+        kind = next((text.decode() for header, text in message.headers if header == name and text), "")
+        if sum(each["class"] == kind for each in examples) == EXAMPLES:
+            return
         content = message.key, message.value, message.headers
         stored = StoredDeadLetter.of(Record(self._found.topic, self._found.partition, -1, -1, *content), self._name)
-        if stored is not None and sum(each["class"] == stored.kind for each in examples) < EXAMPLES:
+        if stored is not None:
             value = (message.value or b"").decode(errors="replace")
             shown = value if len(value) <= SHOWN_CHARACTERS else f"{value[: SHOWN_CHARACTERS - 3]}..."
             examples.append({"source": stored.where, "class": stored.kind, "message": stored.message, "value": shown})

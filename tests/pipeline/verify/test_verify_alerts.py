@@ -10,6 +10,7 @@ import pytest
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
+from resonance.pipeline.incidents.incidents import IncidentTable
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.replay.sinks import FILES
@@ -187,6 +188,22 @@ def serve(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("resonance.pipeline.kafka.admin.ClusterAdmin", lambda *_: None)
     monkeypatch.setattr("resonance.pipeline.kafka.positions.partitions_of", lambda *_: [(ALERTS, 0)])
     monkeypatch.setattr("resonance.pipeline.kafka.log_reader.LogReader", lambda *_: deployment)
+
+
+def test_a_published_incident_is_compared_with_the_outputs(deployment, monkeypatch, printed) -> None:
+    monkeypatch.setattr("resonance.pipeline.forward.published.BEHIND_SECONDS", 0.0)
+    table = IncidentTable()
+    table.read("alerts", deployment.recorded("alerts"))
+    (incident,) = table.incidents()
+    for severity, code in ((incident["severity"], 0), ("info", 3)):
+        value = orjson.dumps({**incident, "severity": severity})
+        deployment.append(("resonance.incidents", 0), Message(incident["key"].encode(), value, []))
+        assert f"1 published incident{', 1 of them' * (code == 3)}" in printed(run, "verify", code=code).out
+    found = orjson.loads(printed(run, "verify", "--json", code=3).out)
+    assert (found["incidents"], found["incidents_that_differ"]) == (1, [incident["key"]])
+    # A publisher may have read outputs that have expired since.
+    deployment.expire(ALERTS, 1)
+    assert "published" not in printed(run, "verify", code=0).out
 
 
 def test_before_any_output_there_is_nothing_to_say_of_alerts(monkeypatch, printed) -> None:
