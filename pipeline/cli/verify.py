@@ -66,7 +66,7 @@ def _show(verdict: "verifying.Verdict", *, as_json: bool) -> None:
     for source, difference in verdict.differences():
         for sentence in difference.sentences(source):
             print_line(sentence)
-    for key, _ in verdict.incidents[:SHOWN]:
+    for key in verdict.incidents[:SHOWN]:
         print_line(f"incident {key} is not published as the outputs show it; does `resonance alerts --publish` run?")
     again = f", {verdict.total('repeats'):,} of them recorded more than once" if verdict.total("repeats") else ""
     older = f"; {verdict.total('older'):,} outputs of versions that were given up left aside"

@@ -94,15 +94,14 @@ class PublishedIncidents:
             self.shown[key] = incident
 
     def _note(self, key: bytes | None, value: bytes | None) -> None:
+        incident = None
         with suppress(ValueError):
-            name, incident = (key or b"").decode(), None
-            with suppress(ValueError):
-                incident = exact_json.loads(value or b"null")
-            self.set(name, incident if has_shape("incident", incident) else None)
+            incident = exact_json.loads(value or b"null")
+        self.set((key or b"").decode(errors="replace"), incident if has_shape("incident", incident) else None)
 
 
-def check_published(settings: Settings, reader: LogReader) -> tuple[int | None, list[Change]]:
-    """Return how many incidents are published, and what would have to be published.
+def check_published(settings: Settings, reader: LogReader) -> tuple[int | None, list[str]]:
+    """Return how many incidents are published, and the keys of those that are not as the outputs show them.
 
     Outputs may be written meanwhile: what is published has `BEHIND_SECONDS` to follow. The number is None where nothing
     can be compared: without the topic of incidents, and where outputs have expired, which a publisher may have read.
@@ -118,7 +117,7 @@ def check_published(settings: Settings, reader: LogReader) -> tuple[int | None, 
         sleep(0.5)
         if published.read(reader):
             changes = published.changes()
-    return len(published.shown), changes
+    return len(published.shown), [key for key, _ in changes]
 
 
 def _bounded(incident: Incident) -> Incident:

@@ -7,7 +7,7 @@ from typing import Any
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.forward.published import Change, check_published
+from resonance.pipeline.forward.published import check_published
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.kafka.positions import EARLIEST, Span
 from resonance.pipeline.replay.jobs import Report, run_jobs
@@ -26,9 +26,9 @@ class Verdict:
     inputs: Sequence[str]
     """The input topics."""
     published: int | None = None
-    """Incidents in their topic; None where there is none."""
-    incidents: Sequence[Change] = ()
-    """Those that are not as the outputs show them: a key, and what the outputs have of it."""
+    """Incidents in their topic; None where they are not compared."""
+    incidents: Sequence[str] = ()
+    """Keys of those that are not as the outputs show them."""
 
     @property
     def identical(self) -> bool:
@@ -65,7 +65,7 @@ class Verdict:
             "records": self.records,
             **{name: self.total(name) for name in names},
             "incidents": self.published,
-            "incidents_that_differ": [key for key, _ in self.incidents],
+            "incidents_that_differ": list(self.incidents),
             "seconds": round(self.seconds, 3),
             "partitions": [asdict(part) for part in self.parts],
         }
@@ -97,20 +97,20 @@ def verify(
     """
     # Outputs may have been recorded under another value: the replay has all attributes that they can have.
     settings = Settings.of({**settings.model_dump(), "output.envelope": "cloudevents"})
+    where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"
+    whole = span.begin == EARLIEST and span.last is None
     with open_ranges(settings, settings.logs, span, fresh=fresh) as (reader, ranges):
         committed = reader.committed([part.at for part in ranges])
-        whole = span.begin == EARLIEST and span.last is None
-        incidents = check_published(settings, reader) if whole and max(committed.values()) != NO_OFFSET else (None, [])
-    where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"
-    if all(offset == NO_OFFSET for offset in committed.values()):
-        raise BrokerError(
-            f"group {settings.group} has committed nothing of {where}: there is nothing to verify; look at name, or "
-            "run a worker first"
-        )
-    if all(part.begin >= min(part.end, committed[part.at]) for part in ranges):
-        raise BrokerError(
-            f"{where}: no record of that range is committed by group {settings.group}; choose another one"
-        )
+        if all(offset == NO_OFFSET for offset in committed.values()):
+            raise BrokerError(
+                f"group {settings.group} has committed nothing of {where}: there is nothing to verify; look at name, "
+                "or run a worker first"
+            )
+        if all(part.begin >= min(part.end, committed[part.at]) for part in ranges):
+            raise BrokerError(
+                f"{where}: no record of that range is committed by group {settings.group}; choose another one"
+            )
+        incidents = check_published(settings, reader) if whole else (None, [])
     jobs = [partial(verify_partition, part, whole=whole) for part in ranges]
     verdict = Verdict(*run_jobs(settings, jobs, processes, report), settings.input.topics, *incidents)
     if not any(part.compared for part in verdict.parts):
