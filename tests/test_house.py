@@ -15,12 +15,7 @@ from tests.floors import FLOORS, PICTURE, drawing, imported, imports_up, parsed
 ROOT = Path(__file__).resolve().parents[1]
 RESONANCE = ROOT / "src" / "resonance"
 FOLDERS = ("kernels", "engine", "schemas", "pipeline")
-MAY_IMPORT = {
-    "kernels": {"kernels"},
-    "engine": {"kernels", "engine"},
-    "schemas": {"schemas"},
-    "pipeline": set(FOLDERS),
-}
+MAY_IMPORT = {"kernels": {"kernels"}, "engine": {"kernels", "engine"}, "schemas": {"schemas"}, "pipeline": set(FOLDERS)}
 WITH_KERNELS = ("kernels", "engine", "pipeline/text", "pipeline/task/alerts/kernels")
 
 

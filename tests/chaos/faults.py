@@ -3,22 +3,22 @@
 import random
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tests.chaos.lab import Lab
 
 
-def kill(lab: Lab, rng: random.Random) -> None:
+def kill(lab, rng):
     """A worker is killed."""
     lab.worker(rng.choice(lab.numbers)).process.send_signal(signal.SIGKILL)
 
 
-def stop(lab: Lab, rng: random.Random) -> None:
+def stop(lab, rng):
     """A worker is stopped, and started again by its supervisor."""
     lab.worker(rng.choice(lab.numbers)).process.send_signal(signal.SIGTERM)
 
 
-def freeze(lab: Lab, rng: random.Random) -> None:
+def freeze(lab, rng):
     """A worker stands still, for less or longer than its session."""
     process = lab.worker(rng.choice(lab.numbers)).process
     process.send_signal(signal.SIGSTOP)
@@ -26,7 +26,7 @@ def freeze(lab: Lab, rng: random.Random) -> None:
     process.send_signal(signal.SIGCONT)
 
 
-def join(lab: Lab, rng: random.Random) -> None:
+def join(lab, rng):
     """A worker joins, and leaves again before or behind its first record."""
     number = max(lab.numbers) + 1
     lab.start(number)
@@ -34,14 +34,14 @@ def join(lab: Lab, rng: random.Random) -> None:
     lab.leave(number)
 
 
-def cut(lab: Lab, rng: random.Random) -> None:
+def cut(lab, rng):
     """All connections of the workers are reset, once or some times in a row."""
     for _ in range(rng.choice((1, 1, 5, 12))):
         lab.line.cut()
         time.sleep(rng.uniform(0.05, 0.7))
 
 
-def silence(lab: Lab, rng: random.Random) -> None:
+def silence(lab, rng):
     """Nothing passes the line; the connections stay, or break at the end."""
     with lab.line.silence():
         time.sleep(rng.choice((1.0, 4.0, 12.0)))
@@ -49,28 +49,28 @@ def silence(lab: Lab, rng: random.Random) -> None:
             lab.line.cut()
 
 
-def delay(lab: Lab, rng: random.Random) -> None:
+def delay(lab, rng):
     """Each request and each answer takes longer."""
     lab.line.delay = rng.uniform(0.05, 0.5)
     time.sleep(rng.uniform(2.0, 6.0))
     lab.line.delay = 0.0
 
 
-def broker_kill(lab: Lab, rng: random.Random) -> None:
+def broker_kill(lab, rng):
     """The broker is killed, and begins again with what it has on disk."""
     lab.broker.kill()
     time.sleep(rng.uniform(0.0, 3.0))
     lab.broker.launch()
 
 
-def broker_freeze(lab: Lab, rng: random.Random) -> None:
+def broker_freeze(lab, rng):
     """The broker stands still, for less or longer than a session."""
     lab.broker.process.send_signal(signal.SIGSTOP)
     time.sleep(rng.choice((1.0, 5.0, 15.0)))
     lab.broker.process.send_signal(signal.SIGCONT)
 
 
-def quota(lab: Lab, rng: random.Random) -> None:
+def quota(lab, rng):
     """The broker lets the workers write little for some time; a worker that starts then has a backlog before it."""
     lab.limit(rng.choice((5_000, 20_000, 50_000)))
     for _ in range(rng.choice((0, 1, 3))):
@@ -81,21 +81,10 @@ def quota(lab: Lab, rng: random.Random) -> None:
 
 
 Fault = Callable[[Lab, random.Random], None]
-FAULTS: tuple[Fault, ...] = (
-    kill,
-    stop,
-    freeze,
-    join,
-    cut,
-    silence,
-    delay,
-    broker_kill,
-    broker_freeze,
-    quota,
-)
+FAULTS: tuple[Fault, ...] = (kill, stop, freeze, join, cut, silence, delay, broker_kill, broker_freeze, quota)
 
 
-def plan(kinds: Sequence[Fault], count: int, rng: random.Random) -> list[Fault]:
+def plan(kinds, count, rng):
     """Return so many faults in random order, each kind as often as the others."""
     chosen = [kinds[number % len(kinds)] for number in range(count)]
     rng.shuffle(chosen)

@@ -8,17 +8,14 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from tests.brokers.jvm import Jvm, java
-from tests.brokers.proxy import Proxy, proxied_jvm
+from tests.brokers.jvm import java
+from tests.brokers.proxy import proxied_jvm
 from tests.integration.chaos import values
-from tests.integration.workers import Deployment, WorkerProcess
+from tests.integration.workers import Deployment
 
 STUCK_SECONDS = 180.0
 """Without a commit for so long after a fault, something hangs: more than any time-out of the settings, and a start."""
@@ -52,15 +49,15 @@ class Lab:
         What happened when.
     """
 
-    def __init__(self, broker: Jvm, line: Proxy, *, rate: float, workers: int, settings: dict[str, Any]) -> None:
+    def __init__(self, broker, line, *, rate, workers, settings):
         self.broker, self.line = broker, line
         self.deployment = Deployment(broker.bootstrap, settings={**SETTINGS, **settings})
-        self.exits: Counter[int] = Counter()
-        self.logs: list[str] = []
-        self.story: list[str] = []
+        self.exits = Counter()
+        self.logs = []
+        self.story = []
         self._through = {"broker.bootstrap": f"127.0.0.1:{line.port}"}
-        self._workers: dict[int, WorkerProcess] = {}
-        self._errors: list[str] = []
+        self._workers = {}
+        self._errors = []
         self._rate = rate
         self._over, self._stopping = threading.Event(), threading.Event()
         self._settings = self.deployment.settings
@@ -68,40 +65,40 @@ class Lab:
         for number in range(workers):
             self.start(number)
 
-    def run(self) -> None:
+    def run(self):
         """Begin the load and the supervision, once every worker is ready."""
         for worker in self._workers.values():
             worker.ready(300)
         for thread in self._threads:
             thread.start()
 
-    def note(self, what: str) -> None:
+    def note(self, what):
         """Add something that happens now to the story."""
         now = datetime.datetime.now(datetime.UTC)
         self.story.append(f"{now:%H:%M:%S.%f} {what}")
 
     # Workers
 
-    def start(self, number: int) -> None:
+    def start(self, number):
         """Start a worker; with a number that was there before it takes that one's place."""
         self._workers[number] = self.deployment.worker(settings={**self._through, "worker.id": f"w{number}"})
 
-    def worker(self, number: int) -> WorkerProcess:
+    def worker(self, number):
         """Return the worker that has a number now."""
         return self._workers[number]
 
     @property
-    def numbers(self) -> list[int]:
+    def numbers(self):
         """The workers that are supervised."""
         return sorted(self._workers)
 
-    def leave(self, number: int) -> None:
+    def leave(self, number):
         """End a worker for good, as a smaller deployment does."""
         worker = self._workers.pop(number)
         worker.terminate(60)
         self._note(worker)
 
-    def _supervise(self) -> None:
+    def _supervise(self):
         while not self._stopping.wait(0.2):
             for number, worker in list(self._workers.items()):
                 if self._workers.get(number) is not worker or worker.process.poll() is None:
@@ -111,7 +108,7 @@ class Lab:
                     return
                 self.start(number)
 
-    def _note(self, worker: WorkerProcess) -> None:
+    def _note(self, worker):
         log, code = worker.log(), worker.process.returncode
         assert code is not None
         self.exits[code] += 1
@@ -123,7 +120,7 @@ class Lab:
             self._errors.append(f"a worker ended with {code}:\n{log[-5000:]}")
         worker.__exit__(None, None, None)
 
-    def limit(self, rate: int | None) -> None:
+    def limit(self, rate):
         """Let the workers write so many bytes a second, by a quota of the broker, or as many as they want."""
         change = (
             ("--delete-config", "producer_byte_rate")
@@ -136,7 +133,7 @@ class Lab:
 
     # Load
 
-    def _load(self) -> None:
+    def _load(self):
         producer = Producer({
             "bootstrap.servers": self.broker.bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0,
             "client.id": "load",
@@ -156,14 +153,14 @@ class Lab:
 
     # Progress
 
-    def position(self) -> int:
+    def position(self):
         """How far the group's offsets are, all partitions together; -1 while no broker answers."""
         try:
             return sum(max(offset, 0) for offset in self.deployment.committed().values())
         except KafkaException:
             return -1
 
-    def wait_for_commit(self) -> float:
+    def wait_for_commit(self):
         """Wait until the group's offsets have moved on; return the seconds."""
         began, here = time.monotonic(), self.position()
         while here < 0 or self.position() <= here:
@@ -176,7 +173,7 @@ class Lab:
             time.sleep(0.1)
         return time.monotonic() - began
 
-    def finish(self) -> None:
+    def finish(self):
         """End the load, wait until everything is answered, and stop the workers."""
         self._over.set()
         self._threads[0].join()
@@ -188,7 +185,7 @@ class Lab:
         self.close()
         assert not self._errors, self._errors[0]
 
-    def keep(self, folder: Path) -> None:
+    def keep(self, folder):
         """Copy what the broker has on disk and what the workers said: the reason is in there."""
         self.broker.kill()
         shutil.copytree(self.broker.folder, folder / "broker", dirs_exist_ok=True)
@@ -198,7 +195,7 @@ class Lab:
         for number, log in enumerate([*self.logs, *(worker.log() for worker in self._workers.values())]):
             (folder / f"worker-{number}.log").write_text(log)
 
-    def close(self) -> None:
+    def close(self):
         """Stop everything."""
         self._over.set()
         self._stopping.set()
@@ -210,7 +207,7 @@ class Lab:
 
 
 @contextmanager
-def lab(*, rate: float = 400.0, workers: int = 2, keep: Path | None = None, **settings: Any) -> Iterator[Lab]:
+def lab(*, rate=400.0, workers=2, keep=None, **settings):
     """Yield a deployment at work on a broker of its own; only what `keep` has of a failure is left of it."""
     with proxied_jvm() as (broker, line):
         made = Lab(broker, line, rate=rate, workers=workers, settings=settings)

@@ -30,10 +30,7 @@ class Alerts:
     def __init__(self, broker):
         self.name, self.broker = topic_name("alerts-out"), broker
         self.topic = create_topic(broker, f"{self.name}.alerts", partitions=2, exact=True)
-        self.settings = {
-            **{"name": self.name, "broker.bootstrap": broker},
-            "broker.session_timeout": SESSION_SECONDS,
-        }
+        self.settings = {**{"name": self.name, "broker.bootstrap": broker}, "broker.session_timeout": SESSION_SECONDS}
 
     def write(self, *alerts):
         records = [(each["cause"]["source"]["partition"], each["key"].encode(), json.dumps(each)) for each in alerts]

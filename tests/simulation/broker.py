@@ -7,15 +7,11 @@ the coordinator knows to be open and to contain its partition.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any
 
 from confluent_kafka import KafkaError
 
-from tests.simulation.group import Group, Who
 from tests.simulation.logs import Log, RefusedError
-from tests.simulation.scheduler import Scheduler
 
 OFFSETS = ("__consumer_offsets", 0)
 """Stands for the group among the partitions of a transaction."""
@@ -26,17 +22,17 @@ At = tuple[str, int]
 class Transaction:
     """The state of one transactional id."""
 
-    def __init__(self, pid: int, timeout: float) -> None:
+    def __init__(self, pid, timeout):
         self.pid, self.timeout = pid, timeout
         self.epoch = 0
         # "empty", "open", "committing", "aborting", "committed" or "aborted".
         self.state = "empty"
-        self.partitions: dict[At, None] = {}
+        self.partitions = {}
         self.begun = 0
         self.unmarked = 0
 
     @property
-    def ending(self) -> bool:
+    def ending(self):
         """Whether markers are still to be written."""
         return self.state in ("committing", "aborting")
 
@@ -44,27 +40,27 @@ class Transaction:
 class Broker:
     """A cluster behind one address; `committed` is called with offsets once all that belongs to them is visible."""
 
-    def __init__(self, sim: Scheduler, group: Group, committed: Callable[[Any], None]) -> None:
+    def __init__(self, sim, group, committed):
         self.sim, self.group = sim, group
-        self.logs: dict[At, Log] = defaultdict(Log)
+        self.logs = defaultdict(Log)
         self.slow_markers = 0.02
         # Until when each coordinator is moving, and the answer meanwhile.
-        self.moving: dict[str, tuple[float, int]] = {}
+        self.moving = {}
         self._pids = count(1)
-        self._ids: dict[str, Transaction] = {}
+        self._ids = {}
         self._committed = committed
 
     @property
-    def settled(self) -> bool:
+    def settled(self):
         """Whether every transaction that was decided has ended in all of its partitions."""
         return not any(transaction.ending for transaction in self._ids.values())
 
-    def _coordinator(self, which: str) -> None:
+    def _coordinator(self, which):
         until, code = self.moving.get(which, (0.0, 0))
         if self.sim.now < until:
             raise RefusedError(code)
 
-    def _owned(self, name: str, pid: int, epoch: int) -> Transaction:
+    def _owned(self, name, pid, epoch):
         self._coordinator("transactions")
         transaction = self._ids.get(name)
         if transaction is None or transaction.pid != pid:
@@ -73,17 +69,17 @@ class Broker:
             raise RefusedError(KafkaError.PRODUCER_FENCED)
         return transaction
 
-    def forget(self) -> None:
+    def forget(self):
         """Forget the transactional ids that have nothing open, as after transactional.id.expiration.ms."""
         self._ids = {name: it for name, it in self._ids.items() if it.ending or it.state == "open"}
 
     # Requests of producers.
 
-    def new_producer(self) -> int:
+    def new_producer(self):
         """Return the id of a producer without transactions."""
         return next(self._pids)
 
-    def init_producer(self, name: str, timeout: float) -> tuple[int, int]:
+    def init_producer(self, name, timeout):
         """Fence a transactional id's producers, end what they left open, and return the id and epoch of a new one."""
         self._coordinator("transactions")
         transaction = self._ids.get(name)
@@ -98,7 +94,7 @@ class Broker:
         transaction.state, transaction.timeout = "empty", timeout
         return transaction.pid, transaction.epoch
 
-    def add(self, name: str, pid: int, epoch: int, partitions: Sequence[At]) -> None:
+    def add(self, name, pid, epoch, partitions):
         """Add partitions to a transaction, which begins with the first one; `OFFSETS` stands for the group."""
         transaction = self._owned(name, pid, epoch)
         if transaction.ending:
@@ -111,28 +107,28 @@ class Broker:
             self.sim.at(transaction.timeout + late, lambda: self._time_out(transaction, begun))
         transaction.partitions |= dict.fromkeys(partitions)
 
-    def produce(self, at: At, messages: Sequence[Any], name: str, pid: int, epoch: int, number: int) -> None:
+    def produce(self, at, messages, name, pid, epoch, number):
         """Append a batch, in the open transaction of `name` unless that is empty."""
         log = self.logs[at]
         if name and not log.knows(pid):
             self._verify(at, name, pid, epoch)
         log.append(messages, self.sim.now, pid=pid, epoch=epoch, number=number, transactional=bool(name))
 
-    def _verify(self, at: At, name: str, pid: int, epoch: int) -> None:
+    def _verify(self, at, name, pid, epoch):
         transaction = self._ids.get(name)
         if transaction is None or (transaction.pid, transaction.epoch) != (pid, epoch):
             raise RefusedError(KafkaError.INVALID_PRODUCER_EPOCH)
         if transaction.state != "open" or at not in transaction.partitions:
             raise RefusedError(KafkaError.INVALID_TXN_STATE)
 
-    def add_offsets(self, name: str, pid: int, epoch: int, who: Who, offsets: Mapping[At, tuple[int, str]]) -> None:
+    def add_offsets(self, name, pid, epoch, who, offsets):
         """Add offsets of the group to a transaction."""
         self._coordinator("group")
         self.group.check(who, transactional=True)
         self._verify(OFFSETS, name, pid, epoch)
         self.group.pending.setdefault(pid, {}).update(offsets)
 
-    def end(self, name: str, pid: int, epoch: int, *, committed: bool) -> None:
+    def end(self, name, pid, epoch, *, committed):
         """End a transaction; repeated after its end, it is answered as before."""
         transaction = self._owned(name, pid, epoch)
         if transaction.state == ("committed" if committed else "aborted"):
@@ -143,19 +139,19 @@ class Broker:
             raise RefusedError(KafkaError.INVALID_TXN_STATE)
         self._end(transaction, committed=committed)
 
-    def _time_out(self, transaction: Transaction, begun: int) -> None:
+    def _time_out(self, transaction, begun):
         if transaction.state == "open" and transaction.begun == begun:
             transaction.epoch += 1
             self._end(transaction, committed=False)
 
-    def _end(self, transaction: Transaction, *, committed: bool) -> None:
+    def _end(self, transaction, *, committed):
         """Decide the end of a transaction; each partition hears of it in its own time."""
         transaction.state = "committing" if committed else "aborting"
         partitions, transaction.partitions = list(transaction.partitions), {}
         transaction.unmarked = len(partitions)
         epoch, offsets = transaction.epoch, dict(self.group.pending.get(transaction.pid, {}))
 
-        def mark(at: At) -> None:
+        def mark(at):
             if at == OFFSETS:
                 found = self.group.pending.pop(transaction.pid, {})
                 if committed:
@@ -173,12 +169,12 @@ class Broker:
 
     # Requests of readers and of the group's members.
 
-    def fetch(self, wanted: Mapping[At, int], most: int, *, stable: bool = True) -> dict[At, Any]:
+    def fetch(self, wanted, most, *, stable=True):
         """Return the records of each partition with their next offset and their end, or the error.
 
         With `stable` only committed ones.
         """
-        answer: dict[At, Any] = {}
+        answer = {}
         for at, offset in wanted.items():
             try:
                 log = self.logs[at]
@@ -187,26 +183,26 @@ class Broker:
                 answer[at] = refused
         return answer
 
-    def bounds(self, at: At, *, stable: bool) -> tuple[int, int]:
+    def bounds(self, at, *, stable):
         """Return where a log begins, and where it, or its committed part, ends."""
         log = self.logs[at]
         return log.start, log.stable if stable else log.end
 
-    def committed(self, partitions: Sequence[At], *, stable: bool) -> dict[At, tuple[int, str] | None]:
+    def committed(self, partitions, *, stable):
         """Return the offsets of the group and their notes; if `stable`, refused while a transaction may change them."""
         self._coordinator("group")
         if stable and any(at in pending for pending in self.group.pending.values() for at in partitions):
             raise RefusedError(KafkaError.UNSTABLE_OFFSET_COMMIT)
         return {at: self.group.offsets.get(at) for at in partitions}
 
-    def commit(self, who: Who, offsets: Mapping[At, tuple[int, str]]) -> None:
+    def commit(self, who, offsets):
         """Commit offsets without a transaction."""
         self._coordinator("group")
         self.group.check(who, transactional=False)
         self.group.offsets |= offsets
         self._committed(offsets)
 
-    def ask_group(self, call: Callable[..., Any], *args: Any) -> Any:
+    def ask_group(self, call, *args):
         """Pass a request of a member on to the group."""
         self._coordinator("group")
         return call(*args)

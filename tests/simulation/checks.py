@@ -2,9 +2,7 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 import orjson
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -13,7 +11,6 @@ from resonance.pipeline.records import OUTPUT_KINDS, Record
 from resonance.pipeline.tasks import make_task
 
 from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
-from tests.simulation.broker import At, Broker
 
 PARTITIONS = 2
 RECORDS = 90
@@ -45,21 +42,21 @@ class ViolationError(Exception):
 
 
 @cache
-def given(**changed: Any) -> Any:
+def given(**changed):
     """Settings of a simulation."""
     return settings(**OWN, **changed)
 
 
-def source(own: Any) -> DeploymentContext:
+def source(own):
     """Return the deployment as a worker finds it, made once for each settings."""
     return _sources.get(id(own)) or _sources.setdefault(id(own), _source(own))
 
 
-def _source(own: Any) -> DeploymentContext:
+def _source(own):
     return DeploymentContext.of(own, {"bootstrap.servers": "simulated"}, Deployment(PARTITIONS, {TOPIC: "id-1"}))
 
 
-def layout(number: int, partition: int) -> list[tuple[int, Record]]:
+def layout(number, partition):
     """Return the records of an input partition with the offsets that markers and aborted records leave.
 
     Each comes with the number of offsets behind it that hold no record.
@@ -77,12 +74,12 @@ def layout(number: int, partition: int) -> list[tuple[int, Record]]:
 class Reference:
     """What an undisturbed run gives for one layout of the input."""
 
-    def __init__(self, number: int) -> None:
-        self.states: dict[tuple[str, int], set[str]] = defaultdict(set)
-        self.outputs: dict[At, list[Written]] = {}
+    def __init__(self, number):
+        self.states = defaultdict(set)
+        self.outputs = {}
         # For each output, the offset of the record that it comes of.
-        self.sources: dict[At, list[int]] = {}
-        self.ends: dict[int, int] = {}
+        self.sources = {}
+        self.ends = {}
         own = given()
         for partition in range(PARTITIONS):
             task = make_task(own, TOPIC, partition, source(own).task_context)
@@ -100,30 +97,30 @@ class Reference:
                     self.states[snapshot.stream, snapshot.next].add(hashlib.sha256(snapshot.body).hexdigest())
             self.last = {**getattr(self, "last", {}), partition: {s.stream: s.body for s in task.models.states()}}
 
-    def until(self, at: At, offset: int) -> list[Written]:
+    def until(self, at, offset):
         """Return the outputs of the records below an offset."""
         sources = self.sources[at]
         return self.outputs[at][: sum(source < offset for source in sources)]
 
 
 @cache
-def reference(number: int) -> Reference:
+def reference(number):
     """Return the reference of a layout, made once."""
     return Reference(number)
 
 
-def _written(message: Any) -> Written:
+def _written(message):
     return message.key, message.value, tuple(message.headers)
 
 
 class Checks:
     """Holds what a broker shows against the reference."""
 
-    def __init__(self, number: int, *, atomic: bool) -> None:
+    def __init__(self, number, *, atomic):
         self.reference = reference(number)
         self._atomic = atomic
 
-    def committed(self, broker: Broker, offsets: Mapping[At, tuple[int, str]]) -> None:
+    def committed(self, broker, offsets):
         """Check the outputs of all records below offsets that were committed just now."""
         if not broker.settled:
             # Offsets can be visible before outputs of the same transaction, or of the one before it.
@@ -134,7 +131,7 @@ class Checks:
                     expected = self.reference.until(at, offset)
                     self._compare(broker, at, len(expected), f"@{offset} was committed")
 
-    def _compare(self, broker: Broker, at: At, least: int, when: str) -> None:
+    def _compare(self, broker, at, least, when):
         """Check that the outputs are the first ones of the reference, and how many there are at least."""
         found = [(entry.key, entry.value, entry.headers) for entry in broker.logs[at].committed()]
         expected = self.reference.outputs[at]
@@ -150,7 +147,7 @@ class Checks:
                 f"{found[place : place + 1]}, not {expected[place : place + 1]}"
             )
 
-    def snapshots(self, broker: Broker) -> None:
+    def snapshots(self, broker):
         """Check that each snapshot on the changelog is a state of an undisturbed run."""
         for partition in range(PARTITIONS):
             for entry in broker.logs[given().topic("snapshots"), partition].committed():
@@ -161,14 +158,14 @@ class Checks:
                 if found["sha256"] not in self.reference.states[name, found["next"]]:
                     raise ViolationError(f"the snapshot of {name} at {found['next']} is no state of an undisturbed run")
 
-    def end(self, broker: Broker) -> None:
+    def end(self, broker):
         """Check everything once all of the input was committed."""
         for at, expected in self.reference.outputs.items():
             self._compare(broker, at, len(expected), "everything was done")
         self.snapshots(broker)
 
 
-def recovery_offset(broker: Broker, partition: int) -> int:
+def recovery_offset(broker, partition):
     """Return the first offset of an input partition that a restart needs."""
     entries = broker.logs[given().topic("snapshots"), partition].committed()
     records = [entry.value for entry in entries if orjson.loads(entry.key or b"")[0] == "partition"]

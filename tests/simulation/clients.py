@@ -3,17 +3,14 @@
 import logging
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from tests import group_metadata as by_hand
-from tests.simulation.broker import OFFSETS, At, Broker
+from tests.simulation.broker import OFFSETS, Broker
 from tests.simulation.group import Who
-from tests.simulation.logs import Entry, RefusedError
+from tests.simulation.logs import RefusedError
 from tests.simulation.network import BrokenError, Network
-from tests.simulation.scheduler import Process, Thread
 
 LINGER = 0.02
 BACKOFF = 0.05
@@ -34,16 +31,16 @@ WAITED_FOR = frozenset(
 FENCED = frozenset({KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 
-def exception(code: int, text: str = "", **how: Any) -> KafkaException:
+def exception(code, text="", **how):
     return KafkaException(KafkaError(code, text or KafkaError(code).str(), **how))
 
 
-def group_metadata(group: str, who: Who) -> bytes:
+def group_metadata(group, who):
     """Return the metadata of a simulated member."""
     return by_hand.group_metadata(group, who.generation, who.member, who.instance)
 
 
-def who_is(metadata: bytes) -> Who:
+def who_is(metadata):
     """Return the member that metadata describe."""
     (generation,) = struct.unpack_from("<i", metadata, 7)
     _, member, *instance = metadata[11:].split(b"\0")
@@ -56,39 +53,29 @@ class Producer:
     broker: Broker
     network: Network
 
-    def __init__(self, settings: Mapping[str, Any], logger: Any = None) -> None:
+    def __init__(self, settings, logger=None):
         self._sim = self.network.sim
-        self._process: Process = self._sim.current.process
+        self._process = self._sim.current.process
         self._name = settings.get("transactional.id", "")
         self._transaction_seconds = settings.get("transaction.timeout.ms", 0) / 1000
         self._message_seconds = settings.get("message.timeout.ms", 300_000) / 1000
-        self._report: Callable[[KafkaError, Any], None] = settings.get("on_delivery", lambda *_: None)
+        self._report = settings.get("on_delivery", lambda *_: None)
         self._logger = logger
         self._pid, self._epoch = -1, 0
-        self._queues: dict[At, deque[tuple[float, Any]]] = {}
-        self._numbers: dict[At, int] = {}
-        self._sizes: dict[At, int] = {}
-        self._sending: set[At] = set()
-        self._added: set[At] = set()
-        self._reports: list[tuple[KafkaError, Any]] = []
-        self._waiting: list[Thread] = []
-        self._fatal: KafkaError | None = None
-        self._abortable: KafkaError | None = None
+        self._queues = {}
+        self._numbers = {}
+        self._sizes = {}
+        self._sending = set()
+        self._added = set()
+        self._reports = []
+        self._waiting = []
+        self._fatal = None
+        self._abortable = None
         self._pumping = self._closed = False
 
     # Messages.
 
-    def produce(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int,
-        _callback: None = None,
-        _on_delivery: None = None,
-        _timestamp: int = 0,
-        headers: Iterable[Any] | None = None,
-    ) -> None:
+    def produce(self, topic, value, key, partition, _callback=None, _on_delivery=None, _timestamp=0, headers=None):
         self._raise_fatal()
         if self._abortable is not None:
             raise exception(KafkaError._STATE)
@@ -98,22 +85,22 @@ class Producer:
             self._pumping = True
             self._sim.at(LINGER, self._pump)
 
-    def poll(self, _: float = 0.0) -> int:
+    def poll(self, _=0.0):
         reports, self._reports = self._reports, []
         for error, message in reports:
             self._report(error, message)
         return 0
 
-    def __len__(self) -> int:
+    def __len__(self):
         return sum(map(len, self._queues.values()))
 
-    def flush(self, seconds: float) -> int:
+    def flush(self, seconds):
         self._pump()
         self._sim.wait_for(lambda: not len(self) or bool(self._fatal or self._abortable), self._waiting, seconds)
         self.poll()
         return len(self)
 
-    def _pump(self) -> None:
+    def _pump(self):
         """Send what waits, one batch of each partition at a time."""
         self._pumping = False
         if self._process.dead or self._closed or self._fatal or self._abortable:
@@ -128,17 +115,17 @@ class Producer:
                 else:
                     self._batch(at, queue)
 
-    def _add(self, at: At) -> None:
+    def _add(self, at):
         name, pid, epoch = self._name, self._pid, self._epoch
 
-        def done(_: Any, error: Exception | None) -> None:
+        def done(_, error):
             if error is None:
                 self._added.add(at)
             self._sent(at, error)
 
         self.network.send(self._process, "add", lambda: self.broker.add(name, pid, epoch, [at]), done)
 
-    def _batch(self, at: At, queue: "deque[tuple[float, Any]]") -> None:
+    def _batch(self, at, queue):
         if self._sim.now - queue[0][0] > self._message_seconds:
             # librdkafka goes on with a new producer id, because the number of what is given up may be stored or not.
             self._reports += [(KafkaError(KafkaError._MSG_TIMED_OUT), _Failed(at)) for _ in queue]
@@ -152,7 +139,7 @@ class Producer:
         batch = [queue[i][1] for i in range(size)]
         name, pid, epoch, number = self._name, self._pid, self._epoch, self._numbers.get(at, 0)
 
-        def done(_: Any, error: Exception | None) -> None:
+        def done(_, error):
             if error is None and queue is self._queues.get(at) and (pid, epoch) == (self._pid, self._epoch):
                 for _ in range(size):
                     queue.popleft()
@@ -164,7 +151,7 @@ class Producer:
             self._process, "produce", lambda: self.broker.produce(at, batch, name, pid, epoch, number), done
         )
 
-    def _sent(self, at: At, error: Exception | None) -> None:
+    def _sent(self, at, error):
         delay = 0.0
         if isinstance(error, BrokenError):
             self._lost()
@@ -175,14 +162,14 @@ class Producer:
             problem = KafkaError(error.code, error.args[0], txn_requires_abort=True)
             self._abortable = self._abortable or problem
 
-        def go_on() -> None:
+        def go_on():
             self._sending.discard(at)
             self._pump()
             self._sim.wake_all(self._waiting)
 
         self._sim.at(delay, go_on)
 
-    def _lost(self) -> None:
+    def _lost(self):
         """Report a broken connection where librdkafka does: in its log."""
         self._logger.log(
             logging.INFO, "%s: %s: %s", "FAIL", "producer", "broker: Disconnected (after 50ms in state UP)"
@@ -190,11 +177,11 @@ class Producer:
 
     # Transactions.
 
-    def _raise_fatal(self) -> None:
+    def _raise_fatal(self):
         if self._fatal is not None:
             raise KafkaException(self._fatal)
 
-    def _repeat(self, kind: str, request: Callable[[], Any], seconds: float) -> Any:
+    def _repeat(self, kind, request, seconds):
         """Send a request until it is answered, for some seconds at most."""
         end = self._sim.now + seconds
         while True:
@@ -212,16 +199,16 @@ class Producer:
                 raise exception(KafkaError._TIMED_OUT, f"{kind}: no answer in time", retriable=True)
             self._sim.wait(BACKOFF)
 
-    def init_transactions(self, seconds: float) -> None:
+    def init_transactions(self, seconds):
         request = lambda: self.broker.init_producer(self._name, self._transaction_seconds)  # noqa: E731
         self._pid, self._epoch = self._repeat("init", request, seconds)
 
-    def begin_transaction(self) -> None:
+    def begin_transaction(self):
         self._raise_fatal()
         self._added, self._numbers = set(), self._numbers
         self._abortable = None
 
-    def send_offsets_to_transaction(self, places: list[TopicPartition], member: bytes, seconds: float) -> None:
+    def send_offsets_to_transaction(self, places, member, seconds):
         self._raise_fatal()
         if self._abortable is not None:
             raise KafkaException(self._abortable)
@@ -245,7 +232,7 @@ class Producer:
                 raise exception(error.args[0].code(), error.args[0].str(), txn_requires_abort=True) from error
             raise
 
-    def commit_transaction(self, seconds: float) -> None:
+    def commit_transaction(self, seconds):
         end = self._sim.now + seconds
         if self.flush(seconds) and not (self._fatal or self._abortable):
             raise exception(KafkaError._TIMED_OUT, "messages still wait", retriable=True)
@@ -254,13 +241,13 @@ class Producer:
             raise KafkaException(self._abortable)
         self._end(end, committed=True)
 
-    def abort_transaction(self, seconds: float) -> None:
+    def abort_transaction(self, seconds):
         self._raise_fatal()
         self._queues.clear()
         self._sizes.clear()
         self._end(self._sim.now + seconds, committed=False)
 
-    def _end(self, end: float, *, committed: bool) -> None:
+    def _end(self, end, *, committed):
         if not self._added:
             return
         name, pid, epoch = self._name, self._pid, self._epoch
@@ -272,14 +259,14 @@ class Producer:
             raise KafkaException(self._fatal) from refused
         self._added = set()
 
-    def close(self) -> None:
+    def close(self):
         self._closed = True
 
 
 class _Failed:
     """A message of which a delivery report says that it was not stored."""
 
-    def __init__(self, at: At) -> None:
+    def __init__(self, at):
         self.topic, self.partition = (lambda: at[0]), (lambda: at[1])
 
 
@@ -288,32 +275,32 @@ class Message:
 
     __slots__ = ("_at", "_entry", "_error", "_offset")
 
-    def __init__(self, at: At, offset: int, entry: Entry | None = None, code: int | None = None) -> None:
+    def __init__(self, at, offset, entry=None, code=None):
         self._at, self._offset, self._entry = at, offset, entry
         self._error = None if code is None else KafkaError(code)
 
-    def topic(self) -> str:
+    def topic(self):
         return self._at[0]
 
-    def partition(self) -> int:
+    def partition(self):
         return self._at[1]
 
-    def offset(self) -> int:
+    def offset(self):
         return self._offset
 
-    def error(self) -> KafkaError | None:
+    def error(self):
         return self._error
 
-    def timestamp(self) -> tuple[int, int]:
+    def timestamp(self):
         return 1, self._entry.timestamp
 
-    def key(self) -> bytes | None:
+    def key(self):
         return self._entry.key
 
-    def value(self) -> bytes | None:
+    def value(self):
         return self._entry.value
 
-    def headers(self) -> list[Any] | None:
+    def headers(self):
         return list(self._entry.headers) or None
 
 
@@ -323,14 +310,14 @@ class Consumer:
     broker: Broker
     network: Network
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings):
         self._sim = self.network.sim
-        self._process: Process = self._sim.current.process
+        self._process = self._sim.current.process
         self._stable = settings.get("isolation.level") == "read_committed"
-        self._positions: dict[At, int] = {}
-        self._reported: dict[At, int] = {}
+        self._positions = {}
+        self._reported = {}
 
-    def _ask(self, request: Callable[[], Any], seconds: float) -> Any:
+    def _ask(self, request, seconds):
         try:
             return self.network.call(self._process, "lookup", request, seconds)
         except BrokenError:
@@ -339,38 +326,38 @@ class Consumer:
             self._sim.wait(BACKOFF)
             raise exception(refused.code) from refused
 
-    def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+    def committed(self, places, timeout):
         wanted = [(place.topic, place.partition) for place in places]
         found = self._ask(lambda: self.broker.committed(wanted, stable=self._stable), timeout)
         return [TopicPartition(*at, *(found[at] or (-1001, ""))) for at in wanted]
 
-    def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+    def offsets_for_times(self, places, timeout):
         """Return the bounds of logs, which stand for times before and behind all others."""
         answer = []
         for place in places:
             at = place.topic, place.partition
-            bounds: tuple[int, int] = self._ask(lambda at=at: self.broker.bounds(at, stable=self._stable), timeout)
+            bounds = self._ask(lambda at=at: self.broker.bounds(at, stable=self._stable), timeout)
             answer.append(TopicPartition(*at, bounds[place.offset == OFFSET_END]))
         return answer
 
-    def assign(self, places: list[TopicPartition]) -> None:
+    def assign(self, places):
         self._positions = {(place.topic, place.partition): place.offset for place in places}
         self._reported = {}
 
-    def pause(self, places: list[TopicPartition]) -> None:
+    def pause(self, places):
         for place in places:
             del self._positions[place.topic, place.partition]
 
-    def resume(self, places: list[TopicPartition]) -> None:
+    def resume(self, places):
         """Nothing was paused before its assignment."""
 
-    def unassign(self) -> None:
+    def unassign(self):
         self._positions = {}
 
-    def poll(self, timeout: float) -> None:
+    def poll(self, timeout):
         """No message comes without an assignment."""
 
-    def consume(self, most: int, timeout: float) -> list[Message]:
+    def consume(self, most, timeout):
         positions = dict(self._positions)
         try:
             answer = self.network.call(self._process, "fetch", self._fetch(positions, most), 1.0)
@@ -392,8 +379,8 @@ class Consumer:
             self._sim.wait(timeout)
         return found
 
-    def _fetch(self, positions: dict[At, int], most: int) -> Callable[[], Any]:
+    def _fetch(self, positions, most):
         return lambda: self.broker.fetch(positions, most, stable=self._stable)
 
-    def close(self) -> None:
+    def close(self):
         """Nothing is left open."""

@@ -1,7 +1,6 @@
 """Logs of partitions as a broker keeps them: transactions, their markers, and what readers see of both."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError
@@ -12,7 +11,7 @@ STAMP = 1_700_000_000_000
 class RefusedError(Exception):
     """The broker's answer is an error."""
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code):
         super().__init__(KafkaError(code).name())
         self.code = code
 
@@ -22,9 +21,9 @@ class Span:
 
     __slots__ = ("committed", "first")
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first):
         self.first = first
-        self.committed: bool | None = None
+        self.committed = None
 
 
 class Entry(NamedTuple):
@@ -43,7 +42,7 @@ class Producer:
 
     __slots__ = ("epoch", "next", "span")
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch):
         self.epoch, self.next, self.span = epoch, 0, Span(-1)
         self.span.committed = False
 
@@ -51,22 +50,13 @@ class Producer:
 class Log:
     """The log of one partition."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.start = self.end = 0
-        self.entries: list[Entry] = []
-        self._offsets: list[int] = []
-        self._producers: dict[int, Producer] = {}
+        self.entries = []
+        self._offsets = []
+        self._producers = {}
 
-    def append(
-        self,
-        messages: Iterable[Sequence],
-        now: float,
-        *,
-        pid: int = -1,
-        epoch: int = 0,
-        number: int = 0,
-        transactional: bool = False,
-    ) -> bool:
+    def append(self, messages, now, *, pid=-1, epoch=0, number=0, transactional=False):
         """Append messages (key, value, headers); return whether a transaction of the producer begins here.
 
         A batch that was appended before, which its number shows, is taken without effect.
@@ -94,12 +84,12 @@ class Log:
                 producer.next += 1
         return begins
 
-    def knows(self, pid: int) -> bool:
+    def knows(self, pid):
         """Return whether a transaction of a producer is open here."""
         producer = self._producers.get(pid)
         return producer is not None and producer.span.committed is None
 
-    def mark(self, pid: int, epoch: int, *, committed: bool) -> None:
+    def mark(self, pid, epoch, *, committed):
         """Write the marker that ends a producer's transaction."""
         producer = self._producers.setdefault(pid, Producer(epoch))
         if epoch > producer.epoch:
@@ -109,12 +99,12 @@ class Log:
         self.end += 1
 
     @property
-    def stable(self) -> int:
+    def stable(self):
         """The last stable offset: readers of committed records see nothing at or behind it."""
         open_ = [producer.span.first for producer in self._producers.values() if producer.span.committed is None]
         return min(open_, default=self.end)
 
-    def delete(self, below: int) -> None:
+    def delete(self, below):
         """Delete the first records, as retention does."""
         below = min(below, self.end)
         if below > self.start:
@@ -122,12 +112,12 @@ class Log:
             del self.entries[:place], self._offsets[:place]
             self.start = below
 
-    def read(self, offset: int, most: int = 1_000_000, *, stable: bool = True) -> tuple[list[Entry], int]:
+    def read(self, offset, most=1_000_000, *, stable=True):
         """Return the records from an offset on, if `stable` the committed ones, and the offset behind what was read."""
         if not self.start <= offset <= self.end:
             raise RefusedError(KafkaError.OFFSET_OUT_OF_RANGE)
         end = self.stable if stable else self.end
-        found: list[Entry] = []
+        found = []
         for entry in self.entries[bisect_left(self._offsets, offset) :]:
             if entry.offset >= end:
                 break
@@ -137,6 +127,6 @@ class Log:
                 found.append(entry)
         return found, max(offset, end)
 
-    def committed(self) -> list[Entry]:
+    def committed(self):
         """Return every committed record, those too that an open transaction before them hides."""
         return [entry for entry in self.entries if entry.span is None or entry.span.committed]

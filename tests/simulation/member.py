@@ -1,9 +1,7 @@
 """What stands in for Faust and the transport: membership in the group as librdkafka's consumer has it, and fetches."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from confluent_kafka import KafkaError
 from faust.types import TP
@@ -11,7 +9,7 @@ from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.intake import Event
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Record
-from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership
+from resonance.pipeline.worker.transport.chunk import Fetched
 from resonance.pipeline.worker.transport.fetch_errors import explained
 from resonance.pipeline.worker.transport.group_metadata import membership_of
 
@@ -35,56 +33,54 @@ class Consumer:
     broker: Broker
     network: Network
 
-    def __init__(self, worker: Any, options: Any) -> None:
+    def __init__(self, worker, options):
         self._worker, self._options = worker, options
         self._sim = self.network.sim
         self._process = self._sim.current.process
         self._loop = asyncio.get_running_loop()
         self._in_flight = self._seek = 0
-        self._positions: dict[TP, int] = {}
+        self._positions = {}
         self._rejoin = asyncio.Event()
         self._rejoin.set()
         self._who = self._nobody = Who(instance=options.client["client.id"])
         # The membership that the group has not revoked, and whether it has lost that.
-        self._current: Membership | None = None
+        self._current = None
         self._lost = False
         self._joining = self._over = False
         self._heard = 0.0
-        self._chunks: asyncio.Queue[Chunk] = asyncio.Queue()
+        self._chunks = asyncio.Queue()
         # Until when no heartbeat arrives.
         self.silent_until = 0.0
-        self.membership: Membership | None = None
+        self.membership = None
         self.flow_active = False
-        self.polled: float | None = None
+        self.polled = None
         self.has_coordinator = True
-        self.missing_topics: list[str] = []
+        self.missing_topics = []
         self.size = self._sim.random.choice((3, 10, 40))
 
     # As the worker calls them.
 
-    def stop_flow(self) -> None:
+    def stop_flow(self):
         self.flow_active = False
 
-    def done(self, chunk: Chunk) -> None:
+    def done(self, chunk):
         if chunk.seek == self._seek:
             self._in_flight -= max(len(chunk.value), 1)
 
-    def is_current(self, chunk: Chunk) -> bool:
+    def is_current(self, chunk):
         return bool(chunk.seek == self._seek)
 
-    async def is_member(self, membership: Membership) -> bool:
+    async def is_member(self, membership):
         return self._current == membership
 
-    async def leave_group(self) -> None:
+    async def leave_group(self):
         self._over = True
         member, self._who = self._who.member, self._nobody
         if member:
             with suppress(BrokenError, RefusedError):
                 await self._ask(self.broker.group.leave, member)
 
-    def commit_positions(
-        self, membership: Membership, offsets: Mapping[TP, int], notes: Mapping[TP, str], timeout: float
-    ) -> None:
+    def commit_positions(self, membership, offsets, notes, timeout):
         who, end = self._who, self._sim.now + timeout
         what = {(tp.topic, tp.partition): (offset, notes.get(tp, "")) for tp, offset in offsets.items()}
         if self._current != membership:
@@ -104,15 +100,15 @@ class Consumer:
 
     # The group.
 
-    async def _ask(self, call: Callable[..., Any], *args: Any) -> Any:
+    async def _ask(self, call, *args):
         """Send a request of the group's protocol and wait for the answer."""
         return await self._sent("group", lambda: self.broker.ask_group(call, *args))
 
-    async def _sent(self, kind: str, request: Callable[[], Any]) -> Any:
+    async def _sent(self, kind, request):
         answer = self._loop.create_future()
 
-        def done(found: Any, error: Exception | None) -> None:
-            def settle() -> None:
+        def done(found, error):
+            def settle():
                 if answer.done():
                     return
                 if error is None:
@@ -128,7 +124,7 @@ class Consumer:
         except TimeoutError:
             raise BrokenError from None
 
-    async def heartbeats(self) -> None:
+    async def heartbeats(self):
         """Stay a member, and notice what the group does, or that it is silent."""
         while True:
             await asyncio.sleep(HEARTBEAT)
@@ -146,7 +142,7 @@ class Consumer:
             if self._sim.now > self._heard + self._options.session_seconds:
                 self._refused(who, KafkaError.UNKNOWN_MEMBER_ID)
 
-    def _refused(self, who: Who, code: int) -> None:
+    def _refused(self, who, code):
         """Do what librdkafka does where a heartbeat or a commit is refused, or a session has run out."""
         if who != self._who or self._joining:
             return
@@ -159,17 +155,17 @@ class Consumer:
         elif code == KafkaError.FENCED_INSTANCE_ID:
             self._fenced()
 
-    def _fenced(self) -> None:
+    def _fenced(self):
         self._who, own = self._nobody, self._options
         event = Event(KafkaError(KafkaError.FENCED_INSTANCE_ID), "", -1, -1)
         self._fail(explained(event, own.client, own.group, own.memory))
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error):
         """End as the thread of the consumer does: it serves no rebalance and brings no record any more."""
         self._over = True
         self._options.failed(error)
 
-    async def membership_loop(self) -> None:
+    async def membership_loop(self):
         """Join, restore, and give up again with each rebalance."""
         restoring = None
         while True:
@@ -195,7 +191,7 @@ class Consumer:
             self.membership = self._current = membership
             restoring = asyncio.ensure_future(self._restore(membership))
 
-    async def _joined(self) -> Membership:
+    async def _joined(self):
         while True:
             try:
                 member = await self._ask(self.broker.group.join, self._who.member, self._nobody.instance)
@@ -216,7 +212,7 @@ class Consumer:
                 await asyncio.Event().wait()
             await asyncio.sleep(0.1)
 
-    async def _restore(self, membership: Membership) -> None:
+    async def _restore(self, membership):
         await self._worker.restore(None)
         positions = self._options.positions(membership)
         if positions and self._current == membership and not self._rejoin.is_set():
@@ -224,14 +220,14 @@ class Consumer:
             self._positions = dict(sorted(positions.items()))
             self.flow_active = True
 
-    def _void(self) -> None:
+    def _void(self):
         """Forget the positions: whatever was fetched until now is not current any more."""
         self._positions, self._in_flight = {}, 0
         self._seek += 1
 
     # Records.
 
-    async def fetches(self) -> None:
+    async def fetches(self):
         """Fetch while records flow."""
         while not self._over:
             self.polled = self._sim.now
@@ -257,7 +253,7 @@ class Consumer:
                 self._chunks.put_nowait(chunk)
             await asyncio.sleep(0.02 if fetched.next_offsets else FETCH_WAIT)
 
-    def _take(self, fetched: Fetched, tp: TP, entries: list[Any], after: int, end: int) -> None:
+    def _take(self, fetched, tp, entries, after, end):
         if after == self._positions[tp]:
             return
         if entries:
@@ -268,17 +264,17 @@ class Consumer:
         if len(entries) == MOST:
             fetched.ends[tp] = end
 
-    def noack(self) -> "Consumer":
+    def noack(self):
         return self
 
-    async def events(self) -> AsyncIterator[Any]:
+    async def events(self):
         """Yield what was fetched, as Faust's agents get it."""
         while True:
             yield _Event(await self._chunks.get())
 
 
 class _Event:
-    def __init__(self, message: Chunk) -> None:
+    def __init__(self, message):
         self.message = message
 
 
@@ -287,25 +283,25 @@ class App:
 
     consumer_class: type[Consumer]
 
-    def __init__(self, settings: Any, worker: Any, options: Any) -> None:
+    def __init__(self, settings, worker, options):
         self.consumer = self._consumer = self.consumer_class(worker, options)
         self.rebalancing = self.unassigned = False
         self._worker = worker
-        self._tasks: list[Any] = []
+        self._tasks = []
 
-    async def start(self) -> None:
+    async def start(self):
         own = self.consumer
         for call in (own.heartbeats(), own.membership_loop(), own.fetches(), self._worker.consume(own)):
             task = asyncio.ensure_future(call)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
 
-    def _ended(self, task: Any) -> None:
+    def _ended(self, task):
         """Report an error of this stand-in; the worker's own are its end."""
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
             self.consumer._sim.fail(error)
 
-    async def stop(self) -> None:
+    async def stop(self):
         await self._worker.before_stop()
         for task in self._tasks:
             task.cancel()

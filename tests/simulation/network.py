@@ -2,12 +2,10 @@
 
 import hashlib
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from tests.simulation.logs import RefusedError
-from tests.simulation.scheduler import KilledError, Process, Scheduler
+from tests.simulation.scheduler import KilledError
 
 LATENCY = 0.002
 """Mean time of one way."""
@@ -37,7 +35,7 @@ class Weather:
 class Network:
     """Carries requests to the broker and answers back, and writes down both."""
 
-    def __init__(self, sim: Scheduler, weather: Weather, *, show: bool = False) -> None:
+    def __init__(self, sim, weather, *, show=False):
         self.sim, self.weather = sim, weather
         # Until when no broker answers.
         self.down_until = 0.0
@@ -46,18 +44,18 @@ class Network:
         self._show = show
 
     @property
-    def digest(self) -> str:
+    def digest(self):
         """A digest of everything that happened, the same in each run of a seed."""
         return self._digest.hexdigest()
 
-    def note(self, who: str, what: str) -> None:
+    def note(self, who, what):
         """Write down what happened."""
         line = f"{self.sim.now:9.4f} {who:8} {what}"
         self._digest.update(line.encode())
         if self._show:
             sys.stdout.write(line + "\n")
 
-    def _fate(self, kind: str) -> str:
+    def _fate(self, kind):
         weather, random = self.weather, self.sim.random
         if self.sim.now >= weather.until or kind not in weather.kinds:
             return ""
@@ -70,13 +68,11 @@ class Network:
             chance -= share
         return ""
 
-    def hangs(self) -> bool:
+    def hangs(self):
         """Return whether a call of the client library never returns."""
         return self.sim.now < self.weather.until and self.sim.random.random() < self.weather.hang
 
-    def send(
-        self, process: Process, kind: str, request: Callable[[], Any], done: Callable[[Any, Exception | None], None]
-    ) -> None:
+    def send(self, process, kind, request, done):
         """Send a request; `done` gets the answer or the error, in no thread, unless the process is dead by then."""
         if process.dead:
             raise KilledError
@@ -85,14 +81,14 @@ class Network:
         if fate == "slow":
             there, back = there + sim.random.expovariate(1.0), back + sim.random.expovariate(1.0)
 
-        def finish(answer: Any, error: Exception | None) -> None:
+        def finish(answer, error):
             if not process.dead:
                 if process.frozen_until > sim.now:
                     sim.at(process.frozen_until - sim.now, lambda: finish(answer, error))
                 else:
                     done(answer, error)
 
-        def carry_out(*, answered: bool, broken: bool = False) -> None:
+        def carry_out(*, answered, broken=False):
             if sim.now < self.down_until:
                 if answered:
                     finish(None, BrokenError())
@@ -122,12 +118,12 @@ class Network:
             return
         sim.at(there, lambda: carry_out(answered=True, broken=fate == "unanswered"))
 
-    def call(self, process: Process, kind: str, request: Callable[[], Any], seconds: float) -> Any:
+    def call(self, process, kind, request, seconds):
         """Send a request and wait for its answer in the current thread; `BrokenError` where none comes in time."""
-        answers: list[tuple[Any, Exception | None]] = []
+        answers = []
         waiting = [self.sim.current]
 
-        def done(answer: Any, error: Exception | None) -> None:
+        def done(answer, error):
             answers.append((answer, error))
             self.sim.wake(waiting[0])
 

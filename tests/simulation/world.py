@@ -3,11 +3,9 @@
 import logging
 import re
 import signal
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from confluent_kafka import KafkaError
 from resonance.pipeline.checkpoint import restore
 from resonance.pipeline.errors import BrokerError, DeliveryError, MismatchError, ResonanceError
 from resonance.pipeline.kafka import log_reader, producer
-from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.memory_budget import LEAST, MemoryBudget
 from resonance.pipeline.worker import command_queue, commits, processor, watchdog, worker
 from resonance.pipeline.worker.delivery import delivery, exactly_once, gone_workers, transaction_errors
@@ -25,7 +22,6 @@ from tests.pipeline.streams import TOPIC
 from tests.simulation import admin, checks, clients, member
 from tests.simulation.broker import Broker
 from tests.simulation.group import Group
-from tests.simulation.logs import Log
 from tests.simulation.network import FATES, Network, Weather
 from tests.simulation.scheduler import Process, Scheduler
 from tests.simulation.standins import StandIns
@@ -54,7 +50,7 @@ class Plan:
     changed: dict[str, Any]
 
     @classmethod
-    def of(cls, seed: int, random: Any) -> "Plan":
+    def of(cls, seed, random):
         """Draw a plan; each seed has only some of the faults, so that none hides behind another."""
         mode = "exactly_once" if random.random() < 0.75 else "at_least_once"
         share = random.choice((0.0, 0.05, 0.2, 0.6))
@@ -78,22 +74,22 @@ class Plan:
 class SimulatedWorker(worker.Worker):
     """The worker with a task that takes simulated time, and without the checks of topics and kernels at its start."""
 
-    def __init__(self, world: "World", settings: Any) -> None:
+    def __init__(self, world, settings):
         super().__init__(settings)
         self._world = world
 
-    def _check(self) -> Deployment:
+    def _check(self):
         self._source, self._memory = checks.source(self._settings), MemoryBudget(LEAST)
         self._status.enter("joining")
         return self._source.deployment
 
-    def _make_task(self, source: Any, topic: str, partition: int) -> Any:
+    def _make_task(self, source, topic, partition):
         task, sim = super()._make_task(source, topic, partition), self._world.sim
         for name in ("process", "catch_up"):
             setattr(task, name, partial(self._slowly, getattr(task, name), sim))
         return task
 
-    async def _close(self, *, everything: bool = False, lost: bool = False) -> None:
+    async def _close(self, *, everything=False, lost=False):
         processor, before = self._processor, self._failure
         rests = processor._activity._step is None and processor.commits.running is None
         await super()._close(everything=everything, lost=lost)
@@ -103,7 +99,7 @@ class SimulatedWorker(worker.Worker):
             )
 
     @staticmethod
-    def _slowly(call: Any, sim: Scheduler, records: Any) -> Any:
+    def _slowly(call, sim, records):
         sim.wait(len(records) * sim.random.expovariate(1 / 0.002))
         return call(records)
 
@@ -111,7 +107,7 @@ class SimulatedWorker(worker.Worker):
 class World:
     """One run."""
 
-    def __init__(self, seed: int, *, show: bool = False) -> None:
+    def __init__(self, seed, *, show=False):
         self.seed = seed
         self.sim = Scheduler(seed)
         self.plan = Plan.of(seed, self.sim.random)
@@ -121,15 +117,15 @@ class World:
         self.broker.slow_markers = self.sim.random.choice((0.005, 0.05, 0.4))
         self.checks = checks.Checks(self.plan.layout, atomic=self.plan.mode == "exactly_once")
         self.standins = StandIns(self.sim)
-        self.running: dict[str, Process] = {}
-        self.workers: dict[Process, SimulatedWorker] = {}
+        self.running = {}
+        self.workers = {}
         # Of each start: which worker, and what ended it.
-        self.ends: list[tuple[str, str]] = []
+        self.ends = []
         self._over = False
-        self.refused: re.Match[str] | None = None
+        self.refused = None
         """What the mismatch says with which a start ended the run."""
 
-    def run(self) -> None:
+    def run(self):
         """Run to the end; raises `ViolationError` where a promise was broken."""
         with self._patched():
             try:
@@ -148,7 +144,7 @@ class World:
                     self.sim.main.process.dead = False
                     self.sim.wait(0.001)
 
-    def _watch(self) -> None:
+    def _watch(self):
         """Wait until all of the input is committed."""
         wanted = {at: self.checks.reference.ends[at[1]] for at in INPUT}
         last = FAULT_SECONDS + PROGRESS_SECONDS
@@ -169,12 +165,12 @@ class World:
         if self.sim.failure is not None:
             raise self.sim.failure
 
-    def _committed(self, offsets: Any) -> None:
+    def _committed(self, offsets):
         self.checks.committed(self.broker, offsets)
 
     # The input.
 
-    def _write_input(self) -> None:
+    def _write_input(self):
         random = self.sim.random
         for number in range(checks.PARTITIONS):
             log, now = self.broker.logs[TOPIC, number], 0.0
@@ -184,7 +180,7 @@ class World:
 
     # Workers.
 
-    def _start(self, name: str, twin: bool = False) -> None:
+    def _start(self, name, twin=False):
         if self._over or (name in self.running and not twin):
             return
         if twin:
@@ -193,10 +189,10 @@ class World:
         process = Process(name, lambda why: self._exited(process, why))
         settings = checks.given(worker__id=name, **self.plan.changed)
 
-        def run() -> None:
+        def run():
             made = self.workers[process] = SimulatedWorker(self, settings)
             try:
-                why: object = self.standins.run_loop(made.run)
+                why = self.standins.run_loop(made.run)
             except ResonanceError as error:
                 why = error
             except Exception as error:  # as `worker.run` does: an error of the program
@@ -208,7 +204,7 @@ class World:
         self.workers[process] = None  # type: ignore[assignment]
         self.sim.spawn(process, run)
 
-    def _exited(self, process: Process, why: object) -> None:
+    def _exited(self, process, why):
         self.network.note(process.name, f"ended: {why}")
         self.ends.append((process.name, str(why)))
         if isinstance(why, MismatchError):
@@ -221,7 +217,7 @@ class World:
 
     # Faults beside those of single requests.
 
-    def _plan_faults(self) -> None:
+    def _plan_faults(self):
         random, sim = self.sim.random, self.sim
         faults = (
             self._kill,
@@ -241,69 +237,65 @@ class World:
             for _ in range(random.randint(1, 3)):
                 sim.at(random.uniform(0.5, FAULT_SECONDS), fault)
 
-    def _any(self) -> Process | None:
+    def _any(self):
         alive = [process for process in self.workers if not process.dead]
         return self.sim.random.choice(alive) if alive else None
 
-    def _kill(self) -> None:
+    def _kill(self):
         if (process := self._any()) is not None:
             process.end("killed")
 
-    def _freeze(self) -> None:
+    def _freeze(self):
         if (process := self._any()) is not None:
             process.frozen_until = self.sim.now + self.sim.random.uniform(0.5, 10.0)
             self.network.note(process.name, f"frozen until {process.frozen_until:.1f}")
 
-    def _silence(self) -> None:
+    def _silence(self):
         """Let the group miss a worker that goes on."""
         consumer = self._consumer()
         if consumer is not None:
             consumer.silent_until = self.sim.now + self.sim.random.uniform(2.0, 8.0)
             self.network.note("", f"silent until {consumer.silent_until:.1f}")
 
-    def _consumer(self) -> Any:
+    def _consumer(self):
         made = self.workers.get(self._any())  # type: ignore[arg-type]
         return made._status.consumer if made is not None else None
 
-    def _move(self) -> None:
+    def _move(self):
         code = self.sim.random.choice(
-            (
-                KafkaError.NOT_COORDINATOR,
-                KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-                KafkaError.COORDINATOR_NOT_AVAILABLE,
-            )
+            (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
         )
         which = self.sim.random.choice(("group", "transactions"))
         self.broker.moving[which] = self.sim.now + self.sim.random.expovariate(0.4), code
         self.network.note("broker", f"{which} {code}")
 
-    def _take_down(self) -> None:
+    def _take_down(self):
         self.network.down_until = self.sim.now + self.sim.random.expovariate(0.3)
 
-    def _retain(self) -> None:
+    def _retain(self):
         """Delete a part of the input that snapshots cover."""
         for number in range(checks.PARTITIONS):
             below = checks.recovery_offset(self.broker, number)
             self.broker.logs[TOPIC, number].delete(self.sim.random.randint(0, below))
 
-    def _stop(self) -> None:
+    def _stop(self):
         process = self._any()
         made = self.workers.get(process) if process else None  # type: ignore[arg-type]
         loop = getattr(made, "_loop", None)
         if loop is not None:
             loop.call_soon_threadsafe(loop.handlers[signal.SIGTERM])
 
-    def _twin(self) -> None:
+    def _twin(self):
         """Start a second process of a worker while the first goes on, or is frozen and comes back."""
         name = self.sim.random.choice(("one", "two"))
         if (first := self.running.get(name)) is not None and self.sim.random.random() < 0.5:
             first.frozen_until = self.sim.now + self.sim.random.uniform(0.5, 10.0)
         self._start(name, twin=True)
 
-    def _rebalance(self) -> None:
+    def _rebalance(self):
         self.group.rebalance()
 
-    def _give_up(self) -> None:
+    def _give_up(self):
         """Let a worker end for an error from outside its processor, whatever its threads do at the time."""
         made = self.workers.get(self._any())  # type: ignore[arg-type]
         if made is not None:
@@ -312,13 +304,13 @@ class World:
     # The product's modules.
 
     @contextmanager
-    def _patched(self) -> Iterator[None]:
+    def _patched(self):
         own, bound = self.standins, {"broker": self.broker, "network": self.network}
         watched = partial(watchdog.Watchdog, clock=own.time.monotonic)
         consumer = type("Consumer", (member.Consumer,), bound)
         app = type("App", (member.App,), {"consumer_class": consumer})
         asking = type("AdminClient", (admin.AdminClient,), bound)
-        changes: list[tuple[ModuleType, dict[str, Any]]] = [
+        changes = [
             (processor, {"time": own.time, "threading": own.threading}),
             (commits, {"time": own.time, "Watchdog": watched, "ThreadPoolExecutor": own.ThreadPoolExecutor}),
             (command_queue, {"queue": own.queue, "Future": own.Future}),
@@ -350,7 +342,7 @@ class World:
                 logging.disable(logging.NOTSET)
 
 
-def simulate(seed: int, *, show: bool = False) -> World:
+def simulate(seed, *, show=False):
     """Run a seed to its end; a failure says how to repeat it."""
     world = World(seed, show=show)
     try:
@@ -360,7 +352,7 @@ def simulate(seed: int, *, show: bool = False) -> World:
     return world
 
 
-def _append(log: Log, record: Any, gap: int) -> None:
+def _append(log, record, gap):
     log.append([(record.key, record.value, record.headers)], 0.0)
     log.entries[-1] = log.entries[-1]._replace(timestamp=record.timestamp)
     # Markers of other programs' transactions, and what they aborted.
@@ -371,34 +363,34 @@ class _NoTopicWatch:
     """Topics keep their identity here."""
 
     @classmethod
-    def of(cls, *_: Any) -> "_NoTopicWatch":
+    def of(cls, *_):
         return cls()
 
-    def start(self) -> None:
+    def start(self):
         pass
 
-    def stop(self) -> None:
+    def stop(self):
         pass
 
-    def wait(self, *_: Any) -> None:
+    def wait(self, *_):
         pass
 
-    def explained(self, error: BaseException) -> BaseException:
+    def explained(self, error):
         return error
 
 
 class _NoPages:
     """A worker's pages that nothing asks for."""
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, *_):
         """It binds no port."""
 
-    async def start(self, *_: Any) -> None:
+    async def start(self, *_):
         """Do nothing."""
 
-    async def stop(self) -> None:
+    async def stop(self):
         """Do nothing."""
 
 
-async def _no_report(*_: Any) -> None:
+async def _no_report(*_):
     """Report nothing of a worker's progress."""

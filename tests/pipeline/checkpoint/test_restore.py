@@ -264,11 +264,7 @@ OTHERS = ("in", "more")
         ({"snapshots": [], "committed_offset": 99, "end": 20}, {}, "group is at offset 99, but the log ends at 20"),
         ({}, {"partitions": 8}, "has 8 partitions, the snapshots were written when it had 4.*--new-version"),
         ({}, {"topic_id": "id-2"}, r"made again \(its id is id-2, the snapshots were written for id-1\).*--reset"),
-        (
-            {},
-            {"pipeline": "other"},
-            "topic group.snapshots belongs to pipeline pipe, this one is other: set topics",
-        ),
+        ({}, {"pipeline": "other"}, "topic group.snapshots belongs to pipeline pipe, this one is other: set topics"),
         ({}, {"inputs": OTHERS}, "were written for input.topics = in, now they are in, more"),
         ({}, {"inputs": ("else",), "topic": "else"}, "were written for input.topics = in, now they are else"),
         ({}, {"engine": "other"}, 'engine was "toy", is "other".*--new-version'),

@@ -143,10 +143,7 @@ def test_half_a_file_is_in_no_ones_way(tmp_path):
         (lambda text: text.replace(b'"next":200', b'"next":100'), "is damaged: its checksum does not fit"),
         (lambda text: text[:-150] + b"x" + text[-149:], "is damaged: its checksum does not fit"),
         (lambda text: text.replace(b'"format":4', b'"format":1', 1), "has format 1, this release reads format 4"),
-        (
-            lambda text: text.replace(b'"format":3', b'"format":1', 1),
-            "is of another release: its record: ",
-        ),
+        (lambda text: text.replace(b'"format":3', b'"format":1', 1), "is of another release: its record: "),
         (lambda text: re.sub(rb'"size":[0-9]+', b'"size":10000000000000', text, count=1), "holds no snapshots"),
         (lambda _: b'{"kind":"else"}\n', "holds no snapshots"),
         (lambda _: b"\x00\xff", "holds no snapshots"),

@@ -220,10 +220,7 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
         ({"input": "foo"}, r"^input is given as one value, and its settings beside it"),
         *(({"stream": choice}, f"stream = '{choice}'") for choice in ("field:", "field:a..b", "field")),
         ({"stream": "user"}, "the records of each key share one model"),
-        (
-            {"worker.processes": 40, "worker.web_port": 65_500},
-            r"^worker\.processes = 40: must be at most 35; each has",
-        ),
+        ({"worker.processes": 40, "worker.web_port": 65_500}, r"^worker\.processes = 40: must be at most 35; each has"),
         ({"delivery.mode": "once"}, r"^delivery\.mode = 'once': must be one of exactly_once, at_least_once"),
         (
             {"delivery.mode": "at_least_once", "stream": "topic"},

@@ -243,10 +243,7 @@ def test_the_overview_says_how_far_a_snapshot_is_behind_and_that_a_warm_up_has_n
     deployment.work(400, snapshots=False)
     assert run(monkeypatch, *OPTIONS) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:-1]]
-    assert [row[:6] for row in rows] == [
-        ["p0:a", "1", "60", "340", "40", "2"],
-        ["p0:b", "1", "59", "341", "-", "-"],
-    ]
+    assert [row[:6] for row in rows] == [["p0:a", "1", "60", "340", "40", "2"], ["p0:b", "1", "59", "341", "-", "-"]]
     assert run(monkeypatch, *OPTIONS, "--stream", "p0:b", "--stored") == 0
     assert re.search(r"\d+ of \d+ records of the warm-up have come \(prepare", capsys.readouterr().out)
 

@@ -15,24 +15,11 @@ TOKEN = "a secret/+%"  # noqa: S105
 
 async def test_with_a_token_every_request_needs_it():
     async with opened(TOKEN) as (shop, session):
-        for path in (
-            *PAGES,
-            "/static/app.js",
-            "/api/overview",
-            "/api/live",
-            "/nowhere",
-            "/?token=wrong",
-            "/?token=",
-        ):
+        for path in (*PAGES, "/static/app.js", "/api/overview", "/api/live", "/nowhere", "/?token=wrong", "/?token="):
             async with shop.get(session, path) as answer:
                 assert answer.status == 401, path
                 assert "token=TOKEN" in await answer.text()
-        for given, status in (
-            (f"Bearer {TOKEN}", 200),
-            (TOKEN, 401),
-            (f"Basic {TOKEN}", 401),
-            ("Bearer \u00ff", 401),
-        ):
+        for given, status in ((f"Bearer {TOKEN}", 200), (TOKEN, 401), (f"Basic {TOKEN}", 401), ("Bearer \u00ff", 401)):
             async with shop.get(session, "/api/overview", headers={"Authorization": given}) as answer:
                 assert answer.status == status
 

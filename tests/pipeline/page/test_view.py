@@ -138,12 +138,7 @@ def test_clusters_have_the_names_that_people_gave_them(shop):
     shop.apply_cluster(*outputs.cluster("p0/1/3", second=9, ended="absorbed", successors=["p0/1/2"]))
     name(shop, "p0/1/3", "old one")
     happen(shop, "events", outputs.event("absorbed", "p0/1/3", 2, 9, other="p0/1/2"))
-    names = {
-        "p0/1/0": "night batch",
-        "p0/1/1": "from night batch",
-        "p0/1/2": "checkout",
-        "p0/1/3": "old one",
-    }
+    names = {"p0/1/0": "night batch", "p0/1/1": "from night batch", "p0/1/2": "checkout", "p0/1/3": "old one"}
     found = answers.stream(shop, "p0")
     assert found["names"] == names
     texts = [entry["text"] for entry in found["events"]]
@@ -295,10 +290,5 @@ def test_dead_letters_are_counted_by_their_reason():
         shop.apply_dead_letter(Record("shop.dead-letters", 0, 0, 5, None, b"{", headers), 2.0)
     shop.apply_dead_letter(Record("shop.dead-letters", 0, 0, 5, None, b"{"), 2.0)
     assert shop.dead_letters == {
-        ("orders[0]", "decode", "not_json"): {
-            "count": 6.0,
-            "time": 5,
-            "example": "orders[0]@3",
-            "message": "not JSON",
-        }
+        ("orders[0]", "decode", "not_json"): {"count": 6.0, "time": 5, "example": "orders[0]@3", "message": "not JSON"}
     }

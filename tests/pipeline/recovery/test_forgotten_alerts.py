@@ -6,7 +6,6 @@ from typing import Any, get_args
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.pipeline.records import Record
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
@@ -23,40 +22,39 @@ SPOILED = range(220, 300)
 pytestmark = pytest.mark.usefixtures("soon_alerts")
 
 
-def made(patch: pytest.MonkeyPatch, **changed: Any) -> MemoryDeployment:
+def made(patch, **changed):
     """A deployment whose records are of no use for a while."""
     deployment = MemoryDeployment(patch, **changed)
     spoil(deployment, SPOILED)
     return deployment
 
 
-def spoil(deployment: MemoryDeployment, offsets: range) -> None:
+def spoil(deployment, offsets):
     log = deployment.logs[AT]
     for offset in offsets:
         log[offset] = log[offset]._replace(value=b'{"cpu": "much"}')
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
+def deployment(monkeypatch):
     return made(monkeypatch)
 
 
-def recorded(deployment: MemoryDeployment, partitions: int = 1) -> list[Record]:
+def recorded(deployment, partitions=1):
     return [record for partition in range(partitions) for record in deployment.recorded("alerts", partition)]
 
 
-def open_keys(deployment: MemoryDeployment, partitions: int = 1) -> list[str]:
+def open_keys(deployment, partitions=1):
     table = OpenAlertTable()
     table.apply(recorded(deployment, partitions))
     return [alert["key"] for alert in table.alerts()]
 
 
-def last(deployment: MemoryDeployment) -> dict[str, Any]:
-    found: dict[str, Any] = orjson.loads(deployment.recorded("alerts")[-1].value)
-    return found
+def last(deployment):
+    return orjson.loads(deployment.recorded("alerts")[-1].value)
 
 
-def test_an_alert_that_is_written_again_has_the_digits_of_its_cause(deployment: MemoryDeployment) -> None:
+def test_an_alert_that_is_written_again_has_the_digits_of_its_cause(deployment):
     deployment.work(300)
     opened = next(record for record in recorded(deployment) if b'"opened"' in (record.value or b""))
     table = OpenAlertTable()
@@ -66,9 +64,7 @@ def test_an_alert_that_is_written_again_has_the_digits_of_its_cause(deployment: 
     assert b'"cause":{"id":18446744073709551617,' in cleared
 
 
-def test_a_reset_clears_what_is_open(
-    deployment: MemoryDeployment, command: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_reset_clears_what_is_open(deployment, command, capsys):
     deployment.work(250, everything=True)
     assert open_keys(deployment) == [KEY]
     opened = last(deployment)
@@ -92,7 +88,7 @@ def test_a_reset_clears_what_is_open(
     assert ids[1].startswith(ids[0].removesuffix(b"opened") + b"cleared/reset/")
 
 
-def test_the_messages_that_clear_are_numbered_for_each_partition(monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
+def test_the_messages_that_clear_are_numbered_for_each_partition(monkeypatch, command):
     deployment = MemoryDeployment(monkeypatch, 2)
     spoil(deployment, SPOILED)
     other = deployment.logs[TOPIC, 1]
@@ -105,7 +101,7 @@ def test_the_messages_that_clear_are_numbered_for_each_partition(monkeypatch: py
         assert numbers == list(range(len(numbers))) != []
 
 
-def test_a_reset_clears_what_is_open_though_every_rule_is_off_now(deployment: MemoryDeployment, command: Any) -> None:
+def test_a_reset_clears_what_is_open_though_every_rule_is_off_now(deployment, command):
     deployment.work(250, everything=True)
     assert open_keys(deployment) == [KEY]
     deployment.take_settings(deployment.changed(**OFF))
@@ -113,9 +109,7 @@ def test_a_reset_clears_what_is_open_though_every_rule_is_off_now(deployment: Me
     assert open_keys(deployment) == []
 
 
-def test_after_a_reset_the_alert_opens_again_and_the_command_is_no_difference(
-    deployment: MemoryDeployment, command: Any
-) -> None:
+def test_after_a_reset_the_alert_opens_again_and_the_command_is_no_difference(deployment, command):
     deployment.work(250, everything=True)
     assert command("reset", "--topics", TOPIC, "--yes") == 0
     deployment.work(250)
@@ -125,9 +119,7 @@ def test_after_a_reset_the_alert_opens_again_and_the_command_is_no_difference(
     assert deployment.verify().identical
 
 
-def test_a_reset_of_rekeyed_streams_clears_the_alerts_of_both_hops(
-    monkeypatch: pytest.MonkeyPatch, command: Any
-) -> None:
+def test_a_reset_of_rekeyed_streams_clears_the_alerts_of_both_hops(monkeypatch, command):
     made = rekeyed(monkeypatch, engine__min_cluster_records=10_000)
     log = made.logs[TOPIC, 1]
     log[200:] = [record._replace(value=b"{}") for record in log[200:]]
@@ -139,7 +131,7 @@ def test_a_reset_of_rekeyed_streams_clears_the_alerts_of_both_hops(
     assert open_keys(made, 3) == []
 
 
-def test_a_rollback_clears_what_its_state_does_not_have(deployment: MemoryDeployment, command: Any) -> None:
+def test_a_rollback_clears_what_its_state_does_not_have(deployment, command):
     deployment.work(200, everything=True, archive=True)
     deployment.work(250, everything=True)
     assert open_keys(deployment) == [KEY]
@@ -151,7 +143,7 @@ def test_a_rollback_clears_what_its_state_does_not_have(deployment: MemoryDeploy
     assert deployment.verify().identical
 
 
-def test_a_rollback_leaves_open_what_its_state_has_open(deployment: MemoryDeployment, command: Any) -> None:
+def test_a_rollback_leaves_open_what_its_state_has_open(deployment, command):
     deployment.work(240, everything=True, archive=True)
     deployment.work(250, everything=True)
     assert command("reset", "--topics", TOPIC, "--to-archive", "245", "--yes") == 0
@@ -161,7 +153,7 @@ def test_a_rollback_leaves_open_what_its_state_has_open(deployment: MemoryDeploy
     assert kinds == ["opened", "cleared"]
 
 
-def test_an_import_clears_what_its_state_does_not_have(monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
+def test_an_import_clears_what_its_state_does_not_have(monkeypatch, command):
     # Nearly no record has a cluster.
     deployment = made(monkeypatch, engine__min_cluster_records=10_000)
     deployment.work(140, everything=True)
@@ -179,7 +171,7 @@ def test_an_import_clears_what_its_state_does_not_have(monkeypatch: pytest.Monke
     assert open_keys(deployment) == []
 
 
-def test_new_models_clear_what_no_state_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_models_clear_what_no_state_has(monkeypatch):
     deployment = made(monkeypatch)
     deployment.work(200, everything=True)
     deployment.work(250, snapshots=False)
@@ -192,7 +184,7 @@ def test_new_models_clear_what_no_state_has(monkeypatch: pytest.MonkeyPatch) -> 
     assert last(deployment)["reason"] == "new_version"
 
 
-def test_without_a_topic_of_alerts_a_reset_goes_on(monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
+def test_without_a_topic_of_alerts_a_reset_goes_on(monkeypatch, command):
     deployment = made(monkeypatch)
     deployment.work(100)
     del deployment.logs[deployment.given.topic("alerts"), 0]

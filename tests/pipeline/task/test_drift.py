@@ -1,7 +1,5 @@
 """Changes of the data through the partition task: events, their numbers, and the state that they follow from."""
 
-from typing import Any
-
 import numpy as np
 import orjson
 import pytest
@@ -9,7 +7,6 @@ from jsonschema import Draft202012Validator
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.encode import drift_events
-from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.schemas import load_schema
 
@@ -20,12 +17,12 @@ CENTRES = np.array([[0.2, 100.0, 4.0], [0.5, 300.0, 9.0], [0.8, 500.0, 30.0]])
 SPREADS = np.array([0.02, 10.0, 1.0])
 
 
-def given(**changes: Any) -> Settings:
+def given(**changes):
     common = {"input.topics": [TOPIC], "stream": "partition", "input.features": NAMES}
     return Settings.of({**common, **{name.replace("__", "."): value for name, value in changes.items()}})
 
 
-def log_of(n: int, moved: float = 6.0, change: int = 4_000, keys: int = 0, first: int = 0) -> list[Record]:
+def log_of(n, moved=6.0, change=4_000, keys=0, first=0):
     """Return records of three groups, of which the second takes longer from one record on, by some spreads."""
     rng = np.random.default_rng(1)
     own = rng.integers(3, size=n)
@@ -39,7 +36,7 @@ def log_of(n: int, moved: float = 6.0, change: int = 4_000, keys: int = 0, first
     return log
 
 
-def drifts(settings: Settings, log: list[Record], size: int = 700) -> list[dict[str, Any]]:
+def drifts(settings, log, size=700):
     return payloads(run(task(settings), log, size).drift_events)
 
 
@@ -78,7 +75,7 @@ def test_a_change_that_goes_back_has_recovered_and_a_steady_stream_is_silent():
     assert drifts(given(), log_of(12_000, moved=0.0)) == []
 
 
-def test_an_event_with_long_names_lists_as_many_units_as_its_topic_takes(monkeypatch: pytest.MonkeyPatch):
+def test_an_event_with_long_names_lists_as_many_units_as_its_topic_takes(monkeypatch):
     monkeypatch.setattr(drift_events, "UNITS_BYTES", 10_000)
     rng, events = np.random.default_rng(1), {}
     X = CENTRES[rng.integers(3, size=3_600)] + SPREADS * rng.normal(size=(3_600, 3))
@@ -97,14 +94,14 @@ def test_an_event_with_long_names_lists_as_many_units_as_its_topic_takes(monkeyp
 
 
 @pytest.mark.parametrize("changes", [{}, {"stream": "key"}, {"engine__name": "caea"}, {"prepare__project": 2}])
-def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_same(changes: dict[str, Any]):
+def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_same(changes):
     settings = given(**changes, snapshots__records=300)
     log = log_of(6_000, keys=2 if "stream" in changes else 0, first=10)
     _, expected = alike(settings, log, (150, 2_048, 4_101))
     assert payloads(expected.drift_events)
 
 
-def held(worker: Any) -> list[Any]:
+def held(worker):
     """The snapshots of every stream of a task."""
     return list(worker.models.states())
 
@@ -126,7 +123,7 @@ def test_other_settings_of_the_watch_begin_it_anew_and_keep_the_model():
     run(worker, log[:3_900], 500)
     for changes in ({"drift__detect": False}, {"drift__rarity": 1e9}):
         fresh = restored(given(**changes), worker.partition_state(), held(worker))
-        model: StreamModel = fresh.models.named("p0")
+        model = fresh.models.named("p0")
         assert model.engine.state() == worker.models.named("p0").engine.state()
         assert (model.drift is None) if "drift__detect" in changes else model.drift is not None
         # What began 3,900 records in has no baseline before the change.
@@ -148,13 +145,13 @@ def test_sparse_records_are_not_watched():
     assert settings.drift_parameters is None
 
 
-def event_of(*units: Any, **members: Any) -> Any:
+def event_of(*units, **members):
     since = {"offset": 2_118, "time": "2026-01-05T08:00:10.590Z"}
     common = {"kind": "drift", "stream": "p2", "scope": "cluster", "since": since, "units": [*units]}
     return common | {"cause": {"source": {"offset": 2_613}}, **members}
 
 
-def unit(cluster: str | None, change: str, *features: Any, share: tuple[float, ...] = ()) -> Any:
+def unit(cluster, change, *features, share=()):
     own = {"share": dict(zip(("before", "after"), share, strict=True))} if share else {}
     return {"cluster": cluster, "change": change.split(), "features": [*features], **own}
 
@@ -172,10 +169,7 @@ SINCE = ", since about offset 2,118 (08:00:10), seen at 2,613"
             event_of(unit("p2/1/4", "moved", MOVED), continues=3),
             f"p2/1/4 goes on moving: latency_ms 764 -> 803 (+1.6 spreads){SINCE}",
         ),
-        (
-            event_of(unit(None, "widened", WIDER), scope="stream"),
-            f"p2 widened: cpu varies 1.7 times as much{SINCE}",
-        ),
+        (event_of(unit(None, "widened", WIDER), scope="stream"), f"p2 widened: cpu varies 1.7 times as much{SINCE}"),
         (
             event_of(unit("p2/1/6", "moved more", MOVED, share=(0.13, 0.25)), unit("p2/1/7", "together")),
             "p2 has more of p2/1/6, 13 % -> 25 %, and it moved: latency_ms 764 -> 803 (+1.6 spreads); "
@@ -195,17 +189,14 @@ SINCE = ", since about offset 2,118 (08:00:10), seen at 2,613"
             event_of(unit("p2/1/4", "moved", MOVED), kind="settled"),
             "p2/1/4 settled: latency_ms 764 -> 803 (+1.6 spreads); the baseline from here on",
         ),
-        (
-            event_of(unit("p2/1/4", ""), kind="recovered", opened=7),
-            "p2/1/4 recovered: as before drift event 7 of p2",
-        ),
+        (event_of(unit("p2/1/4", ""), kind="recovered", opened=7), "p2/1/4 recovered: as before drift event 7 of p2"),
     ],
 )
-def test_every_event_is_a_sentence(event: Any, sentence: str):
+def test_every_event_is_a_sentence(event, sentence):
     assert drift_sentence(event) == sentence
 
 
 @pytest.mark.parametrize(("day", "since"), [("05", "08:00:10"), ("06", "2026-01-05 08:00:10")])
-def test_a_change_that_began_on_another_day_is_dated(day: str, since: str):
+def test_a_change_that_began_on_another_day_is_dated(day, since):
     event = event_of(unit("a", "together"), time=f"2026-01-{day}T09:00:00Z")
     assert drift_sentence(event).endswith(f"since about offset 2,118 ({since}), seen at 2,613")

@@ -50,11 +50,7 @@ def test_missing_topics_are_made_as_they_are_wanted():
     cluster = FakeCluster({"in": (3, {"retention.ms": "-1"})})
     made = make_missing(cluster, survey(cluster, SHOP))
     assert made == [f"shop.{kind.name.replace('_', '-')}" for kind in KINDS if kind.name != "routes"]
-    every = {
-        "message.timestamp.type": "LogAppendTime",
-        "compression.type": "producer",
-        "max.message.bytes": "1048588",
-    }
+    every = {"message.timestamp.type": "LogAppendTime", "compression.type": "producer", "max.message.bytes": "1048588"}
     assert cluster.topics["shop.clusters"] == cluster.topics["shop.snapshots"] == (3, {**SMALL_SEGMENTS, **every})
     kept = {"cleanup.policy": "delete", "retention.ms": "-1", **every}
     assert cluster.topics["shop.archive"] == cluster.topics["shop.assignments"] == (3, kept)

@@ -83,10 +83,7 @@ def test_a_name_can_be_changed_and_removed(monkeypatch, capsys, broker, printed)
     ("given", "said"),
     [
         (["p0/1/9", "--as", "x"], f"there is no cluster p0/1/9 (did you mean {D} or "),
-        (
-            ["p1/1/0", "--as", "x"],
-            "no cluster p1/1/0 and no stream p1 in this deployment, it has 1 stream",
-        ),
+        (["p1/1/0", "--as", "x"], "no cluster p1/1/0 and no stream p1 in this deployment, it has 1 stream"),
         ([B, "--as", "x"], f"cluster {B} has ended, and it goes on as {A}: name that one"),
         ([A, "--as", " x"], "must be one line of 1 to 80 characters"),
         ([A, "--as", "x", "--records"], "--records and --as: choose one"),

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections import Counter
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from faust.types import TP
@@ -24,31 +23,23 @@ MISSING = ("validate", "missing_feature")
 class Work:
     """A running worker with one partition, its clock, and what its progress logged."""
 
-    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+    def __init__(self, caplog):
         caplog.set_level(logging.INFO)
         self._log = caplog
         self.now = 0.0
-        self.end: LogEnd | None = None
-        self.dead: Counter[tuple[str, str]] = Counter()
-        self.examples: dict[tuple[str, str], DeadLetterExample] = {}
+        self.end = None
+        self.dead = Counter()
+        self.examples = {}
         self.ranges = RangeChanges()
         self.totals = Totals()
         task = SimpleNamespace(health=SimpleNamespace(clusters=3, ranges=self.ranges))
-        self.partition: Any = SimpleNamespace(task=task, answered=0, learned_again=None)
-        self.processor: Any = SimpleNamespace(partitions={AT: self.partition}, counters=Counters())
+        self.partition = SimpleNamespace(task=task, answered=0, learned_again=None)
+        self.processor = SimpleNamespace(partitions={AT: self.partition}, counters=Counters())
         consumer = SimpleNamespace(ends=lambda: {} if self.end is None else {AT: self.end})
-        self.status: Any = SimpleNamespace(phase="running", processor=self.processor, consumer=consumer, held_back={})
+        self.status = SimpleNamespace(phase="running", processor=self.processor, consumer=consumer, held_back={})
         self.progress = Progress(self.status, ["temp", "net.in"], lambda: self.now, session_timeout=45.0)
 
-    def step(
-        self,
-        seconds: float,
-        records: int,
-        dead: int = 0,
-        end: int | LogEnd | None = None,
-        routes: int = 0,
-        committed: int | None = None,
-    ) -> list[str]:
+    def step(self, seconds, records, dead=0, end=None, routes=0, committed=None):
         """Let some seconds pass, and return what is said then; all records are committed, or as many as given."""
         self.now += seconds
         self.partition.answered += records if committed is None else committed
@@ -64,16 +55,16 @@ class Work:
         self.progress.look()
         return [record.getMessage() for record in self.said()]
 
-    def said(self) -> list[logging.LogRecord]:
+    def said(self):
         return self._log.records
 
 
 @pytest.fixture
-def work(caplog: pytest.LogCaptureFixture) -> Work:
+def work(caplog):
     return Work(caplog)
 
 
-def test_a_line_every_ten_seconds(work: Work) -> None:
+def test_a_line_every_ten_seconds(work):
     assert work.step(4, 1_000, end=60_000) == []
     assert work.step(6, 4_000, 250, end=60_000) == [
         "5,000 records (500/s); 250 dead letters (250 missing_feature); 3 clusters; 55,000 records behind"
@@ -84,7 +75,7 @@ def test_a_line_every_ten_seconds(work: Work) -> None:
     ]
 
 
-def test_a_record_that_is_routed_and_then_learned_counts_once(work: Work) -> None:
+def test_a_record_that_is_routed_and_then_learned_counts_once(work):
     assert work.step(10, 5_000, end=9_000, routes=4_000) == [
         "5,000 records (500/s); 0 dead letters; 3 clusters; 4,000 records behind"
     ]
@@ -93,7 +84,7 @@ def test_a_record_that_is_routed_and_then_learned_counts_once(work: Work) -> Non
     ]
 
 
-def test_streams_without_clusters_because_of_their_warm_up_are_counted(work: Work) -> None:
+def test_streams_without_clusters_because_of_their_warm_up_are_counted(work):
     work.totals = Totals(warming_up=2, held=150, warm_up=400)
     assert work.step(10, 150) == [
         CAUGHT_UP,
@@ -101,8 +92,8 @@ def test_streams_without_clusters_because_of_their_warm_up_are_counted(work: Wor
     ]
 
 
-def test_what_a_group_waits_for_is_said_once_in_each_join(work: Work) -> None:
-    def join(seconds: float) -> list[str]:
+def test_what_a_group_waits_for_is_said_once_in_each_join(work):
+    def join(seconds):
         work.status.phase = "joining"
         return work.step(seconds, 0)
 
@@ -113,7 +104,7 @@ def test_what_a_group_waits_for_is_said_once_in_each_join(work: Work) -> None:
     assert [join(seconds) for seconds in (1, 6)] == [[], [waits]]
 
 
-def test_caught_up_is_said_once_and_silence_once(work: Work) -> None:
+def test_caught_up_is_said_once_and_silence_once(work):
     assert work.step(5, 100, end=200) == []
     assert work.step(1, 100) == [CAUGHT_UP]
     assert work.step(4, 100) == ["300 records (30/s); 0 dead letters; 3 clusters; nothing waits"]
@@ -125,7 +116,7 @@ def test_caught_up_is_said_once_and_silence_once(work: Work) -> None:
     assert work.step(1, 49_680) == [CAUGHT_UP]
 
 
-def test_what_an_open_transaction_holds_back_waits(work: Work) -> None:
+def test_what_an_open_transaction_holds_back_waits(work):
     assert work.step(1, 100, end=LogEnd(100, 3_101)) == []
     assert work.step(9, 0, end=LogEnd(100, 3_101)) == [
         "100 records (10/s); 0 dead letters; 3 clusters; 3,001 records behind, 3,001 of them wait for an open "
@@ -135,19 +126,19 @@ def test_what_an_open_transaction_holds_back_waits(work: Work) -> None:
     assert work.step(1, 3_000, committed=3_002, end=3_102) == [CAUGHT_UP]
 
 
-def test_nothing_is_answered_before_it_is_committed(work: Work) -> None:
+def test_nothing_is_answered_before_it_is_committed(work):
     assert work.step(1, 100, committed=0, end=100) == []
     assert work.step(9, 0, end=100) == ["100 records (10/s); 0 dead letters; 3 clusters; 100 records behind"]
     assert work.step(1, 0, committed=100, end=100) == [CAUGHT_UP]
 
 
-def test_records_of_the_last_second_do_not_count_as_waiting(work: Work) -> None:
+def test_records_of_the_last_second_do_not_count_as_waiting(work):
     assert work.step(1, 100, end=150) == []
     assert work.step(1, 50, end=190) == [CAUGHT_UP]
     assert work.step(8, 40, end=230) == ["190 records (19/s); 0 dead letters; 3 clusters; nothing waits"]
 
 
-def test_where_the_end_of_a_log_is_unknown_nobody_has_caught_up(work: Work) -> None:
+def test_where_the_end_of_a_log_is_unknown_nobody_has_caught_up(work):
     work.step(1, 100, end=1_000)
     ends = work.status.consumer.ends
     work.status.consumer.ends = dict
@@ -156,12 +147,12 @@ def test_where_the_end_of_a_log_is_unknown_nobody_has_caught_up(work: Work) -> N
     assert work.step(1, 0) == [CAUGHT_UP]
 
 
-def test_a_look_that_fails_is_logged_and_is_not_the_last(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_fails_is_logged_and_is_not_the_last(work, monkeypatch):
     monkeypatch.setattr(progress, "LOOK", 0)
     monkeypatch.setattr(progress, "AFTER_ERROR", 0)
     looks = []
 
-    async def look() -> None:
+    async def look():
         looks.append(work.status.phase)
         if len(looks) == 3:
             raise asyncio.CancelledError
@@ -173,7 +164,7 @@ def test_a_look_that_fails_is_logged_and_is_not_the_last(work: Work, monkeypatch
     assert [record.levelname for record in work.said()] == ["ERROR", "ERROR"]
 
 
-def test_dead_letters_that_dominate_are_a_warning_with_the_nearest_name(work: Work) -> None:
+def test_dead_letters_that_dominate_are_a_warning_with_the_nearest_name(work):
     work.examples[MISSING] = DeadLetterExample(7, "temp is missing; send it", b'{"tmp": 1, "net": {"in": 2}}')
     assert work.step(1, 19, 19, end=1_000) == []
     assert work.step(1, 21, 21) == [
@@ -184,15 +175,13 @@ def test_dead_letters_that_dominate_are_a_warning_with_the_nearest_name(work: Wo
     assert work.step(1, 100, 100) == []
 
 
-def test_a_feature_that_leaves_its_range_again_and_again_is_a_warning_at_most_hourly(
-    work: Work,
-) -> None:
-    def leave(days: range) -> None:
+def test_a_feature_that_leaves_its_range_again_and_again_is_a_warning_at_most_hourly(work):
+    def leave(days):
         for day in days:
             work.ranges.looked("p0")
             work.ranges.changed("p0", "ambient_c", f"2026-01-{day:02}T00:00:00.000Z")
 
-    def said(step: list[str]) -> list[str]:
+    def said(step):
         return [line.split(":")[0] for line in step if "ambient_c" in line]
 
     leave(range(1, 8))
@@ -204,12 +193,12 @@ def test_a_feature_that_leaves_its_range_again_and_again_is_a_warning_at_most_ho
     assert said(work.step(3_600, 100)) == []
 
 
-def test_some_dead_letters_and_those_of_a_restore_are_no_warning(work: Work) -> None:
+def test_some_dead_letters_and_those_of_a_restore_are_no_warning(work):
     work.partition.learned_again = Counts(dead_letters_by_stage=Counter({MISSING: 500}))
     assert work.step(1, 100, 540, end=1_000) == []
 
 
-def test_nothing_is_said_before_it_runs(work: Work) -> None:
+def test_nothing_is_said_before_it_runs(work):
     work.status.phase = "restoring"
     assert work.step(60, 500, 500) == []
 
@@ -224,6 +213,6 @@ def test_nothing_is_said_before_it_runs(work: Work) -> None:
         ("field:device.id", ["a"], "a model for each value of device.id in the records"),
     ],
 )
-def test_the_start_says_how_many_models_there_will_be(stream: str, topics: list[str], said: str) -> None:
+def test_the_start_says_how_many_models_there_will_be(stream, topics, said):
     given = Settings.of({"input.topics": topics, "stream": stream})
     assert f"stream = {stream}: {said}" in models_of(given, 4)

@@ -1,7 +1,6 @@
 """Alerts of a partition task: where they open and clear, what they say, and that they depend on the log alone."""
 
 import copy
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -42,19 +41,17 @@ CAREFUL: dict[str, Any] = {"engine__landmarks": None, "engine__memory": None, "e
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _small_window() -> Iterator[None]:
+def _small_window():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(alert_rules, "DEAD_LETTERS_WINDOW", 100)
         yield
 
 
-def given(**changed: Any) -> Any:
+def given(**changed):
     return settings(**{"stream": "key", **CAREFUL, **changed})
 
 
-def devices(
-    count: int = 5, rounds: int = 650, broken: int = 350, seed: int = 0, factor: float = 12.0, gap: int = 1_000
-) -> list[Record]:
+def devices(count=5, rounds=650, broken=350, seed=0, factor=12.0, gap=1_000):
     """Records of some devices in turn; one breaks and is mended, one sends nothing for a while, some are no use."""
     rng = np.random.default_rng(seed)
     centres = rng.uniform(1.0, 9.0, (count, 3, 3))
@@ -78,16 +75,16 @@ CUT = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_
 """The third device is broken there, and its alert is open."""
 
 
-def alerts_of(outputs: Outputs) -> list[tuple[str, str, str | None]]:
+def alerts_of(outputs):
     return [(alert["kind"], alert["rule"], alert["stream"]) for alert in payloads(outputs.alerts)]
 
 
 @pytest.fixture(scope="module")
-def whole() -> Outputs:
+def whole():
     return run(task(given()), LOG)
 
 
-def test_what_opens_and_clears(whole: Outputs) -> None:
+def test_what_opens_and_clears(whole):
     assert alerts_of(whole) == [
         ("opened", "silent", "p0:d1"),
         ("opened", "dead_letters", None),
@@ -110,8 +107,8 @@ def test_what_opens_and_clears(whole: Outputs) -> None:
         assert opened["since"] == opened["time"] == cleared["since"] < cleared["time"]
 
 
-def test_every_message_keeps_the_schema_is_keyed_by_its_alert_and_numbered_by_its_stream(whole: Outputs) -> None:
-    numbers: dict[str | None, list[int]] = {}
+def test_every_message_keeps_the_schema_is_keyed_by_its_alert_and_numbered_by_its_stream(whole):
+    numbers = {}
     validator = Draft202012Validator(load_schema("alert"), format_checker=Draft202012Validator.FORMAT_CHECKER)
     for message, alert in zip(whole.alerts, payloads(whole.alerts), strict=True):
         validator.validate(alert)
@@ -123,7 +120,7 @@ def test_every_message_keeps_the_schema_is_keyed_by_its_alert_and_numbered_by_it
 
 
 @pytest.mark.parametrize("first", range(7, len(LOG), 422))
-def test_a_restore_at_any_record_goes_on_bit_for_bit(whole: Outputs, first: int) -> None:
+def test_a_restore_at_any_record_goes_on_bit_for_bit(whole, first):
     held = Held(task(given()))
     found = []
     for start in (0, first, first + 150):
@@ -136,7 +133,7 @@ def test_a_restore_at_any_record_goes_on_bit_for_bit(whole: Outputs, first: int)
     assert found == whole.alerts
 
 
-def returned(count: int = 5, gone: range = range(400, 480), rounds: int = 520) -> list[Record]:
+def returned(count=5, gone=range(400, 480), rounds=520):
     """Records of some devices in turn; one sends nothing for a while, and is broken when it comes back."""
     rng = np.random.default_rng(3)
     centres = rng.uniform(1.0, 9.0, (count, 3, 3))
@@ -152,7 +149,7 @@ def returned(count: int = 5, gone: range = range(400, 480), rounds: int = 520) -
     return log
 
 
-def test_the_alerts_of_a_stream_are_numbered_in_the_order_of_its_records_whatever_the_cuts_are() -> None:
+def test_the_alerts_of_a_stream_are_numbered_in_the_order_of_its_records_whatever_the_cuts_are():
     log = returned()
     whole = run(task(given()), log)
     of_stream = [(alert["rule"], alert["kind"], alert["seq"]) for alert in payloads(whole.alerts)]
@@ -161,7 +158,7 @@ def test_the_alerts_of_a_stream_are_numbered_in_the_order_of_its_records_whateve
         assert process(task(given()), uneven(log, seed)).alerts == whole.alerts
 
 
-def test_a_silence_that_is_in_no_snapshot_is_noticed_again_after_a_restart() -> None:
+def test_a_silence_that_is_in_no_snapshot_is_noticed_again_after_a_restart():
     log = returned()
     back = next(i for i in range(2_000, len(log)) if log[i].key == b"d3")
     opened = next(alert for alert in payloads(run(task(given()), log).alerts) if alert["kind"] == "opened")
@@ -178,14 +175,14 @@ def test_a_silence_that_is_in_no_snapshot_is_noticed_again_after_a_restart() -> 
     assert held.task.models.named("p0:d3").state() == whole.models.named("p0:d3").state()
 
 
-def go_on(held: Held, count: int, **changed: Any) -> None:
+def go_on(held, count, **changed):
     """Let a task go on behind the first records of the log, with settings that may have changed."""
     held.read = count
     held.write(held.task.models.pending(everything=True), LOG[count - 1].offset + 1)
     held.restore(task(given(**changed)), LOG)
 
 
-def switched_off() -> Held:
+def switched_off():
     """A task that goes on without the rule `unlike` while an alert of it is open."""
     held = Held(task(given()))
     held.task.process(LOG[:CUT])
@@ -193,7 +190,7 @@ def switched_off() -> Held:
     return held
 
 
-def test_what_is_owed_comes_with_the_next_record_even_if_that_is_of_no_use() -> None:
+def test_what_is_owed_comes_with_the_next_record_even_if_that_is_of_no_use():
     held = switched_off()
     spoiled = [record._replace(value=b"{") for record in LOG[CUT : CUT + 3]]
     cleared, *others = payloads(held.task.process(spoiled).alerts)
@@ -201,7 +198,7 @@ def test_what_is_owed_comes_with_the_next_record_even_if_that_is_of_no_use() -> 
     assert cleared["cause"] == {"id": None, "source": {"topic": TOPIC, "partition": 0, "offset": LOG[CUT].offset}}
 
 
-def test_records_learned_silently_raise_nothing_and_what_is_open_then_is_emitted() -> None:
+def test_records_learned_silently_raise_nothing_and_what_is_open_then_is_emitted():
     worker = task(given())
     worker.catch_up(LOG[:CUT])
     worker.announce()
@@ -222,7 +219,7 @@ def test_records_learned_silently_raise_nothing_and_what_is_open_then_is_emitted
     assert alerts_of(held.task.process(LOG[CUT + 5 :])) == [("cleared", "unlike", "p0:d3")]
 
 
-def test_a_new_version_clears_what_was_open_though_its_stream_has_no_record_any_more() -> None:
+def test_a_new_version_clears_what_was_open_though_its_stream_has_no_record_any_more():
     rest = [record for record in LOG[CUT:] if record.key != b"d3"]
     worker = task(given())
     worker.process(LOG[:CUT])
@@ -246,14 +243,14 @@ def test_a_new_version_clears_what_was_open_though_its_stream_has_no_record_any_
 OFF: dict[str, Any] = {"alerts__off": get_args(AlertRule)}
 
 
-def test_without_rules_there_are_no_alerts_and_no_state() -> None:
+def test_without_rules_there_are_no_alerts_and_no_state():
     worker = task(given(**OFF))
     assert run(worker, LOG[:500]).alerts == []
     assert worker.models.named("p0:d1").alerts is None
     assert "alerts" not in orjson.loads(worker.partition_state())
 
 
-def test_where_every_rule_is_switched_off_nothing_is_written_and_the_numbers_go_on() -> None:
+def test_where_every_rule_is_switched_off_nothing_is_written_and_the_numbers_go_on():
     held, seconds = Held(task(given())), LOG[CUT].timestamp
     assert held.task.process(LOG[:CUT]).alerts
     go_on(held, CUT, **OFF)
@@ -267,7 +264,7 @@ def test_where_every_rule_is_switched_off_nothing_is_written_and_the_numbers_go_
     assert opened["key"].endswith("/p0:d3/1/1")
 
 
-def test_a_rule_that_was_switched_off_after_a_crash_clears_its_alert() -> None:
+def test_a_rule_that_was_switched_off_after_a_crash_clears_its_alert():
     held = Held(task(given()))
     held.task.process(LOG[:CUT])
     held.write(held.task.models.pending(everything=True), LOG[CUT - 1].offset + 1)
@@ -280,7 +277,7 @@ def test_a_rule_that_was_switched_off_after_a_crash_clears_its_alert() -> None:
     assert cleared["cause"]["source"]["offset"] == LOG[CUT + 20].offset
 
 
-def test_a_rule_that_was_off_for_a_while_knows_nothing_of_the_time_before() -> None:
+def test_a_rule_that_was_off_for_a_while_knows_nothing_of_the_time_before():
     held = Held(task(given()))
     held.task.process(LOG[:1_900])
     go_on(held, 1_900, alerts__off=("silent", "unlike"))
@@ -290,17 +287,17 @@ def test_a_rule_that_was_off_for_a_while_knows_nothing_of_the_time_before() -> N
     assert alerts_of(held.task.process(LOG[2_900:])) == []
 
 
-def test_young_clusters_open_nothing_where_the_rule_on_them_was_switched_off() -> None:
+def test_young_clusters_open_nothing_where_the_rule_on_them_was_switched_off():
     held = Held(task(given()))
     held.task.process(LOG[:900])
-    alerts: Any = held.task.models.named("p0:d2").alerts
+    alerts = held.task.models.named("p0:d2").alerts
     alerts.integers[stream_rules.YOUNG : stream_rules.YOUNG + 3] = 0, 10, 0
     go_on(held, 900, alerts__off=("new_cluster",))
     assert "new_cluster" not in {rule for _, rule, _ in alerts_of(held.task.process(LOG[900:]))}
 
 
 @pytest.mark.parametrize("changes", [{"drift__rarity": 1e9}, {"drift__detect": False}])
-def test_the_alerts_of_a_drift_clear_where_the_watch_begins_anew(changes: dict[str, Any]) -> None:
+def test_the_alerts_of_a_drift_clear_where_the_watch_begins_anew(changes):
     held, rng = Held(task(given(stream="partition"))), np.random.default_rng(1)
     rows = 5.0 + rng.normal(size=(2_400, 3))
     rows[1_800:] += 2.5
@@ -319,7 +316,7 @@ def test_the_alerts_of_a_drift_clear_where_the_watch_begins_anew(changes: dict[s
     assert [(one["kind"], one["cause"]["source"]["offset"]) for one in cleared] == [("cleared", 2_000)]
 
 
-def test_a_record_that_is_too_long_for_the_outputs_is_no_record_of_its_stream() -> None:
+def test_a_record_that_is_too_long_for_the_outputs_is_no_record_of_its_stream():
     records = [Record(TOPIC, 0, i, STAMP + i, b"a", b"{}") for i in range(3)]
     batch = RecordBatch(None, [canonical(one.timestamp) for one in records], [2] * 3, index=[0, 1, 2])
     batch.place(RecordColumns.of(records))
@@ -330,7 +327,7 @@ def test_a_record_that_is_too_long_for_the_outputs_is_no_record_of_its_stream() 
     assert alerts.state()["gaps"]["count"] == 2
 
 
-def test_streams_that_fall_silent_with_the_same_record_come_by_name() -> None:
+def test_streams_that_fall_silent_with_the_same_record_come_by_name():
     log, names = [], [b"b", b"c", b"a", b"clock"]
     for turn in range(200):
         for name in names if turn < 60 else names[3:]:
@@ -339,7 +336,7 @@ def test_streams_that_fall_silent_with_the_same_record_come_by_name() -> None:
     assert opened == [("opened", "silent", f"p0:{name}") for name in "abc"]
 
 
-def test_a_new_cluster_that_takes_many_records_is_named() -> None:
+def test_a_new_cluster_that_takes_many_records_is_named():
     rng = np.random.default_rng(1)
     centres = rng.uniform(1.0, 9.0, (5, 3))
     log = []
@@ -357,11 +354,11 @@ def test_a_new_cluster_that_takes_many_records_is_named() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(1, night=5))
-def test_one_of_forty_devices_breaks_and_no_other_has_an_alert(seed: int) -> None:
+def test_one_of_forty_devices_breaks_and_no_other_has_an_alert(seed):
     rng = np.random.default_rng(seed)
     centres, broken = rng.uniform(10.0, 100.0, (40, 3, 3)), int(rng.integers(40))
 
-    def turns(rng: np.random.Generator, first: int, last: int, factor: float | None = None) -> list[Record]:
+    def turns(rng, first, last, factor=None):
         log = []
         for place in range(40 * first, 40 * last, 40):
             for offset, device in enumerate(rng.permutation(40).tolist(), place):
@@ -382,7 +379,7 @@ def test_one_of_forty_devices_breaks_and_no_other_has_an_alert(seed: int) -> Non
         assert {"unlike"} <= {alert["rule"] for alert in opened} <= {"unlike", "drift_open"}
 
 
-def change(kind: str, *units: tuple[int, int, bool, float, float]) -> Any:
+def change(kind, *units):
     names = ("unit", "cluster", "share", "share_before", "share_after")
     return SimpleNamespace(kind=kind, units=[SimpleNamespace(**dict(zip(names, own, strict=True))) for own in units])
 
@@ -391,10 +388,10 @@ DRIFT = change("drift", (0, -1, False, 1, 1), (1, 2, True, 0.1, 0.2), (2, 3, Tru
 
 
 @pytest.mark.parametrize("cuts", [(50,), (11, 30, 50), tuple(range(1, 51))])
-def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts: tuple[int, ...]) -> None:
+def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts):
     worker = task(given(stream="partition"))
     worker.process([record for record in LOG[:400] if record.value != b"{"])
-    model: Any = worker.models.named("p0")
+    model = worker.models.named("p0")
     log = RecordColumns.of([record._replace(offset=10_000 + i) for i, record in enumerate(LOG[:50])])
     drift, outputs = {10: DRIFT, 29: change("settled"), 40: DRIFT, 45: change("recovered")}, Outputs()
     start = 0
@@ -419,14 +416,14 @@ def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts
     assert messages[1]["text"] == "p0/1/2 has another share of its stream: it went from 10 % to 20 %"
 
 
-def test_the_rules_on_drift_are_switched_one_by_one() -> None:
+def test_the_rules_on_drift_are_switched_one_by_one():
     for share, drift_open in ((True, False), (False, True)):
         on = {"share": share, "drift_open": drift_open}
         found = drift_transitions(OpenAlerts(), DRIFT, str, [rule for rule, wanted in on.items() if wanted])
         assert {one.rule for one in found} == ({"share"} if share else {"drift_open"})
 
 
-def test_dead_letters_open_beyond_the_share_and_clear_at_half_of_it() -> None:
+def test_dead_letters_open_beyond_the_share_and_clear_at_half_of_it():
     records = np.arange(400)
     dead = [*range(100, 130, 2), *range(300, 306)]
     whole = DeadLetterShare(100, 0.1).take(records, dead)
@@ -445,7 +442,7 @@ def test_dead_letters_open_beyond_the_share_and_clear_at_half_of_it() -> None:
     assert found == whole
 
 
-def test_an_open_share_of_dead_letters_clears_in_a_smaller_window_without_any() -> None:
+def test_an_open_share_of_dead_letters_clears_in_a_smaller_window_without_any():
     records = np.arange(400)
     wide, narrow = DeadLetterShare(100, 0.1), DeadLetterShare(20, 0.1)
     assert wide.take(records[:150], range(100, 115)) == [(110, True, 11)]

@@ -99,8 +99,7 @@ def test_a_partition_that_was_silent_catches_up_before_others_go_on(clock):
 def test_times_that_go_back_or_are_not_yet_keep_the_order_of_their_partition():
     future = int(1000 * time.time()) + DAY
     thread = thread_with(
-        [records(P0, [10, 30, 20, NONE, future, 40]), records(P1, [25, 35])],
-        [event(EOF, P0, 11), event(EOF, P1, 9)],
+        [records(P0, [10, 30, 20, NONE, future, 40]), records(P1, [25, 35])], [event(EOF, P0, 11), event(EOF, P1, 9)]
     )
     # One that is later than the next one, as of a wrong clock, holds nothing back.
     assert handed(thread) == [(0, 10), (0, 30), (0, 20), (0, NONE), (0, future), (1, 25), (1, 35)]
@@ -130,10 +129,7 @@ def test_a_partition_far_ahead_is_paused_until_most_of_it_is_handed_over():
 
 def test_markers_move_the_position_once_the_records_before_them_are_handed_over():
     thread = thread_with(
-        [event(EOF, P0, 6)],
-        [records(P0, [10, 20], 6), event(EOF, P0, 9)],
-        [event(EOF, P1, 7)],
-        [event(EOF, P0, 12)],
+        [event(EOF, P0, 6)], [records(P0, [10, 20], 6), event(EOF, P0, 9)], [event(EOF, P1, 7)], [event(EOF, P0, 12)]
     )
     for found, position in (([], 6), ([], 6), ([(0, 10), (0, 20)], 9), ([], 12)):
         assert (handed(thread), thread.positions) == (found, {P0: position, P1: 7})
