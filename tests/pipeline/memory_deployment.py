@@ -18,6 +18,7 @@ from resonance.pipeline.recovery import entry, rewrite
 from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.replay import bootstrapping, opening
 from resonance.pipeline.verify import verify as verifying
+from resonance.pipeline.watch import naming  # noqa: F401 - loaded first below, it would keep that reader for ever
 
 from tests.pipeline.logs import MemoryReader
 from tests.pipeline.repartition.two_hops import ROUTES, inputs

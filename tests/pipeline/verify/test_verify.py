@@ -333,13 +333,6 @@ def test_only_what_is_committed_is_compared(deployment):
     assert (part.end, part.assignments, part.difference) == (500, 500, None)
 
 
-def test_where_the_recorded_outputs_have_expired_the_rest_is_compared(deployment):
-    deployment.expire("resonance.assignments", deployment.recorded()[250].offset)
-    (part,) = deployment.verify().parts
-    assert (part.difference, part.assignments) == (None, 350)
-    assert "resonance.assignments begins with the outputs of offset 250: compared from there on" in part.notes
-
-
 @pytest.mark.parametrize("wanted", ["changes", "novel", "none"])
 def test_fewer_answers_are_compared_as_well(monkeypatch, wanted):
     deployment = MemoryDeployment(monkeypatch, output__assignments=wanted)

@@ -2,7 +2,6 @@
 
 import orjson
 import pytest
-from resonance.pipeline.errors import MismatchError
 
 from tests.pipeline.memory_deployment import MemoryDeployment, packed, rekeyed
 from tests.pipeline.streams import TOPIC
@@ -51,19 +50,6 @@ def test_a_changed_missing_or_surplus_output_is_found(deployment, kind):
     assert (difference.offset, difference.what) == (offset, "other" if kind == "cluster_events" else "missing")
     if kind == "assignments":
         assert difference.about == f"{TOPIC}[0]@{offset}.{about['source']['index']}"
-
-
-def test_equal_repeats_count_once(deployment):
-    before = len(deployment.recorded("assignments"))
-    deployment.again("assignments", before - 50, before)
-    (part,) = deployment.verify().parts
-    assert (part.difference, part.repeats, part.assignments) == (None, 50, 589)
-
-
-def test_other_settings_are_a_mismatch(deployment):
-    deployment.take_settings(deployment.changed(input__records=None, input__id_path="id"))
-    with pytest.raises(MismatchError, match=r"input\.records"):
-        deployment.restored(TOPIC)
 
 
 def test_rekeyed_records_verify_in_both_stages_after_kills(monkeypatch):
