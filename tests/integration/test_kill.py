@@ -153,7 +153,6 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
     assert not LONG or chaos.tally.refused >= 1
 
 
-# In the short form test_keyed.py has workers that end.
 @pytest.mark.nightly
 def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, tmp_path):
     every = ["kill"] * 10 + ["term"] * 5 + ["stop"] * 3 + list(FAULT_POINTS)

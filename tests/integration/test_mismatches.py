@@ -89,28 +89,6 @@ def test_a_stream_that_new_models_cannot_change_is_refused_and_leaves_no_topic(d
 
 
 @pytest.mark.nightly
-def test_new_models_where_the_log_no_longer_holds_the_old_ones(broker):
-    # Killed before the first snapshot.
-    count = 400
-    deployment = Deployment(broker, partitions=1, settings={"prepare.scale": "warmup"})
-    produce(broker, deployment.input, records(count, 1))
-    work(deployment, how=signal.SIGKILL)
-    admin = AdminClient({"bootstrap.servers": broker})
-    place = TopicPartition(deployment.input, 0, 300)
-    admin.delete_records([place])[place].result(10)
-    line = stopped(deployment)
-    assert f"{deployment.input}[0]: the log begins at offset 300, but the models must be rebuilt from offset 0" in line
-    produce(broker, deployment.input, records(500, 1, first=count))
-    work(deployment, "--new-version")
-    answers = deployment.payloads()
-    assert [a["source"]["offset"] for a in answers] == list(range(count + 500))
-    assert {(a["version"], a["source"]["offset"] >= count) for a in answers} == {(1, False), (2, True)}
-    text = deployment.payloads("cluster-events")
-    begun = [(e["version"], e["cause"]["source"]["offset"]) for e in text if e["kind"] == "version_started"]
-    assert begun == [(2, count)]
-
-
-@pytest.mark.nightly
 def test_several_workers_may_keep_a_command(deployment):
     options = {"arguments": ["--new-version"], "settings": {"engine.min_cluster_records": 6}}
     with deployment.worker(**options) as first:

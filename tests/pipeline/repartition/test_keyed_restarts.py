@@ -43,8 +43,11 @@ def same_as_local(deployment):
     assert sum(orjson.loads(message.value)["level"] > 1 for message in emitted(deployment, "cluster_events")) > 20
 
 
-def crashing(deployment):
-    """Some turns, of which transactions of either hop fail."""
+def verify(deployment, **span):
+    return verifying.verify(deployment.given, Span.parse(**span))
+
+
+def test_crashes_of_either_hop_change_nothing_and_what_came_between_them_is_verified(deployment):
     deployment.turn(0.4, archive=True)
     deployment.turn(0.3, only=TOPIC, lost=True)
     deployment.turn(0.7, only=ROUTES)
@@ -53,11 +56,14 @@ def crashing(deployment):
     deployment.turn(0.5, only=ROUTES, lost=True)
     deployment.turn()
     deployment.turn()
-
-
-def test_crashes_of_either_hop_change_nothing(deployment):
-    crashing(deployment)
     same_as_local(deployment)
+    verdict = verify(deployment)
+    assert verdict.identical, verdict.differences()
+    assert verdict.total("assignments") == 900
+    assert verdict.total("events") == len(emitted(deployment, "cluster_events"))
+    verdict = verify(deployment, begin="200")
+    assert verdict.identical, verdict.differences()
+    assert any(part.start.startswith("from the archive") for part in verdict.parts if part.compared)
 
 
 @pytest.mark.parametrize("topic", [TOPIC, ROUTES])
@@ -74,26 +80,6 @@ def test_lost_offsets_are_repaired_by_the_snapshots_of_either_hop(deployment, to
     deployment.turn()
     deployment.turn()
     same_as_local(deployment)
-
-
-def verify(deployment, **span):
-    return verifying.verify(deployment.given, Span.parse(**span))
-
-
-def test_what_workers_said_between_crashes_is_verified(deployment):
-    crashing(deployment)
-    verdict = verify(deployment)
-    assert verdict.identical, verdict.differences()
-    assert verdict.total("assignments") == 900
-    assert verdict.total("events") == len(emitted(deployment, "cluster_events"))
-
-
-def test_a_range_of_it_is_verified_from_an_archive(deployment):
-    crashing(deployment)
-    verdict = verify(deployment, begin="200")
-    assert verdict.identical, verdict.differences()
-    starts = {part.start for part in verdict.parts if part.compared}
-    assert any(start.startswith("from the archive") for start in starts)
 
 
 def test_a_range_may_begin_between_two_messages_of_a_record(monkeypatch):
@@ -128,6 +114,17 @@ def test_under_other_settings_all_levels_begin_anew_by_a_reset(deployment):
     assert verdict.identical, verdict.differences()
     answers = [orjson.loads(message.value) for message in emitted(deployment, "assignments")]
     assert sum(answer["version"] == 2 for answer in answers) == 900
+
+
+def test_a_reset_emits_everything_again_with_the_same_bytes(deployment):
+    found = []
+    for _ in range(2):
+        deployment.turn(everything=True)
+        deployment.turn(everything=True)
+        found.append([sorted(map(repr, emitted(deployment, kind))) for kind in ("assignments", "cluster_events")])
+        recovery.recover(mismatches.RESET, deployment.source)
+    assert found[0] == found[1]
+    assert sum(len(deployment.recorded("assignments", partition)) for partition in range(3)) == 2 * len(found[0][0])
 
 
 def test_a_change_of_hierarchy_is_a_stop_that_no_new_version_repairs(deployment):
