@@ -81,21 +81,6 @@ def test_the_names_in_a_query_are_found():
     assert (metrics_of(query), labels_of(query)) == ({"a_bucket", "g", "i_j"}, {"b", "e", "le"})
 
 
-def test_panels_have_places_of_their_own():
-    taken = set()
-    for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        cells = {
-            (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
-        }
-        assert place["x"] + place["w"] <= 24
-        assert not cells & taken, panel["title"]
-        taken |= cells
-    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
-
-
 def test_grafana_finds_its_data_source_and_its_dashboard():
     provisioning = DOCKER / "grafana" / "provisioning"
     (source,) = yaml.safe_load((provisioning / "datasources" / "prometheus.yml").read_text())["datasources"]

@@ -439,14 +439,6 @@ def test_snapshots_follow_outputs_that_are_settled(bench, atomic, committed):
     assert b.diary.lines[1:] == [("answers", 0, [b"0"]), *snapshot, ("commit", {0: 1})]
 
 
-def test_the_next_records_are_learned_while_a_commit_runs_and_sent_after_it(b):
-    b.learn_while_committing()
-    assert b.lines("answers") == [("answers", 0, [b"0"])]
-    b.diary.gate.set()
-    b.wait(lambda: b.lines("commit") == [("commit", {0: 1}), ("commit", {0: 2})])
-    assert b.lines("answers") == [("answers", 0, [b"0"]), ("answers", 0, [b"1"])]
-
-
 def test_learning_goes_on_for_a_while_while_a_commit_runs(b, monkeypatch):
     b.learn_while_committing()
     task = b.partitions[P0].task
@@ -553,14 +545,6 @@ def test_a_clean_stop_snapshots_everything_for_a_limited_time(bench, monkeypatch
     b.close(everything=True)
     snapshots = [("settle",), ("snapshots", 0, [b"1 of 1" + said]), ("settle",), ("snapshots", 1, [b"0 of 0" + said])]
     assert b.diary.lines[3:] == [*snapshots, ("commit", {0: 1, 1: 0})]
-
-
-def test_a_new_group_commits_where_it_begins(bench):
-    b = bench(opened=False)
-    b.partitions[P1].committed = -1
-    b.open()
-    b.processor.submit(chunk(P0, 0, 1))
-    b.wait(lambda: b.lines("commit") == [("commit", {0: 1, 1: 0})])
 
 
 def test_closing_twice_and_without_partitions_does_nothing(bench):

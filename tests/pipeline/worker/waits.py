@@ -1,10 +1,9 @@
 """Which wait of a worker, of its Kafka clients and of what runs it must be longer than which other one, and why.
 
 The times stay where they are used; here they meet, by the names of their modules. A test holds every relation, for the
-smallest and the largest settings, and that no time of the worker is missing.
+smallest and the largest settings.
 """
 
-from collections.abc import Collection, Mapping
 from typing import Final
 
 CLEANUP_SECONDS: Final = 10.0
@@ -95,52 +94,3 @@ LONGER: Final = (
     ),
 )
 """What must be longer, than what, and what happens otherwise."""
-
-UNRELATED: Final[Mapping[str, Collection[str]]] = {
-    "a pause before the same call, whose repetition has an end of its own": (
-        "exactly_once.RETRY_SECONDS",
-        "open_transactions.RETRY_SECONDS",
-        "client.ROUND_SECONDS",
-        "consumer.RETRY_SECONDS",
-        "at_least_once.LINGER_MS",
-        "topic_watch.CONFIRM_SECONDS",
-        "producer.QUEUE_SECONDS",
-        "supervisor.FIRST_PAUSE",
-        "supervisor.LONGEST_PAUSE",
-    ),
-    "a pause between two looks": (
-        "watchdog.LOOK_SECONDS",
-        "supervisor.LOOK_SECONDS",
-        "shutdown.AWAY_LOOK_SECONDS",
-        "before_joining.LOOK_SECONDS",
-        "client.LOOK_SECONDS",
-        "rebalance.SERVE_SECONDS",
-    ),
-    "when something is said, or said once more": (
-        "watchdog.OVERDUE_SECONDS",
-        "progress.INTERVAL",
-        "progress.JOINING",
-        "progress.HINT",
-        "progress.AFTER_ERROR",
-        "held_back.HELD_SECONDS",
-        "held_back.AGAIN_SECONDS",
-        "supervisor.WELL_SECONDS",
-        "producer.QUOTA_SECONDS",
-    ),
-    "one answer: the caller repeats it, or goes on without": (
-        "consumer.COMMIT_SECONDS",
-        "gone_workers.ANSWER_SECONDS",
-        "open_transactions.ANSWER_SECONDS",
-        "topic_watch.ANSWER_SECONDS",
-        "page_client.TIMEOUT",
-        "client.ANSWER_SECONDS",
-    ),
-    "how far two clocks may differ": ("page_client.VALID_SECONDS",),
-    "a part of the work, no wait": (
-        "processor.SLICE_SECONDS",
-        "commits.AHEAD_SECONDS",
-        "commits.LONGEST_SECONDS",
-        "time_order.STEP_SECONDS",
-    ),
-}
-"""By the reason why no relation holds for them: times as their modules name them."""

@@ -91,14 +91,6 @@ async def test_there_is_room_until_so_much_is_not_done_and_again_when_it_is():
     assert made.has_room()
 
 
-async def test_a_thread_that_does_not_wait_is_not_woken():
-    made = await make()
-    given = chunk(made, 0, 3000)
-    made.hand_over([given])
-    made.done(given)
-    assert made.client._inbox.empty
-
-
 async def test_the_number_of_chunks_is_bounded_however_small_they_are():
     made = await make()
     given = 0
