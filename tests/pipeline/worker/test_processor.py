@@ -547,6 +547,14 @@ def test_a_clean_stop_snapshots_everything_for_a_limited_time(bench, monkeypatch
     assert b.diary.lines[3:] == [*snapshots, ("commit", {0: 1, 1: 0})]
 
 
+def test_a_new_group_commits_where_it_begins(bench):
+    b = bench(opened=False)
+    b.partitions[P1].committed = -1
+    b.open()
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 1, 1: 0})])
+
+
 def test_closing_twice_and_without_partitions_does_nothing(bench):
     b = bench(opened=False)
     b.close()

@@ -12,9 +12,9 @@ from resonance.pipeline.errors import (
 )
 from resonance.pipeline.kafka.intake import Event
 from resonance.pipeline.memory_budget import MemoryBudget
-from resonance.pipeline.worker.transport.fetch_errors import explained, passes
+from resonance.pipeline.worker.transport.fetch_errors import MISSING, explained, passes
 
-from tests.pipeline.worker.transport.fakes import P0, event
+from tests.pipeline.worker.transport.fakes import NOWHERE, P0, event
 
 FENCED = f"Fatal error: {KafkaError(KafkaError.FENCED_INSTANCE_ID).str()}: by a test"
 CLIENT = {"bootstrap.servers": "kafka:9092", "client.id": "worker-1"}
@@ -61,3 +61,7 @@ def test_errors_that_last_are_explained(given, kind, text):
 )
 def test_what_librdkafka_mends_by_itself_passes(code, passing):
     assert passes(KafkaError(code)) is passing
+
+
+def test_a_topic_that_no_broker_describes_is_missing_and_no_error():
+    assert all(event(code, NOWHERE).error.code() in MISSING for code in (3, -188, -190))

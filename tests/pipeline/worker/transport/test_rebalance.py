@@ -156,3 +156,8 @@ def test_a_member_that_leaves_waits_for_nothing(rebalancing, callback, when):
     assert len(began) == (when == "within")
     # librdkafka goes on once it was answered.
     assert thread._consumer.calls[-1] == (("assign", []) if callback == "on_assign" else ("unassign",))
+
+
+@pytest.mark.parametrize(("bytes_", "member"), [(metadata(4, b"me"), True), (metadata(-1, b""), False), (None, False)])
+def test_a_member_has_an_id(bytes_, member):
+    assert Rebalances.is_member(FakeConsumer(consumer_group_metadata=bytes_)) is member
