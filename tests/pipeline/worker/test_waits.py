@@ -1,4 +1,4 @@
-"""The waits of a worker, of its Kafka clients and of what runs it fit together."""
+"""Which wait of a worker, of its Kafka clients and of what runs it must be longer than which other one, and why."""
 
 import importlib
 import re
@@ -8,13 +8,86 @@ import yaml
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.page import operations
 
-from tests.pipeline.worker import waits
 from tests.test_house import ROOT
 
 SOURCES = [*(ROOT / "pipeline" / "worker").rglob("*.py"), ROOT / "pipeline" / "kafka" / "producer.py"]
 PIPELINE = ROOT / "pipeline"
 MODULES = (*SOURCES, *(PIPELINE / place for place in ("logs.py", "checkpoint/deployment_context.py")))
 DOCKER = ROOT / "docker"
+
+
+CLEANUP_SECONDS = 10.0
+"""How late a broker may end a transaction whose time is up: it looks for them so often."""
+
+STOPPED = "shutdown.STOP_SECONDS + supervisor.STOP_MARGIN + pages.CLOSE_SECONDS + logs.FLUSH_SECONDS"
+"""From the signal to the end of all processes: what runs them must wait longer before it kills them."""
+
+PROBE = "all_workers.ANSWER_SECONDS"
+"""How long ``/livez``, ``/readyz`` and ``/metrics`` of several workers may take: probes must wait longer."""
+
+SESSION, TRANSACTION, INTERVAL = "broker.session_timeout", "delivery.transaction_timeout", "delivery.commit_interval"
+
+STEP = f"commits.broker_seconds({TRANSACTION})"
+"""A step that waits for the broker."""
+
+CLOSING = "(shutdown.STOP_SECONDS - shutdown.LEAVE_SECONDS)"
+"""The part of a stop before the group is left."""
+
+LONGER = (
+    # The group
+    (SESSION, f"2 * min(client.HEARTBEAT_SECONDS, {SESSION} / 3)", "one lost request ends the session"),
+    (f"app.request_seconds({SESSION})", SESSION, "Faust refuses it"),
+    ("gone_workers.END_SECONDS", "gone_workers.ANSWER_SECONDS", "it joins, and is fenced in its first transaction"),
+    # Transactions
+    (TRANSACTION, INTERVAL, "brokers abort before the commit"),
+    (
+        f"{TRANSACTION} + deployment_context.BEYOND_TRANSACTION",
+        f"{TRANSACTION} + CLEANUP_SECONDS",
+        "the restore ends before the offsets are free",
+    ),
+    (
+        "exactly_once.GRACE_SECONDS",
+        "producer.LOOK_SECONDS + exactly_once.RETRY_SECONDS",
+        "a call that gives up by itself counts as one that hangs",
+    ),
+    ("held_back.held_seconds(settings)", INTERVAL, "the worker warns of its own transactions on the routes"),
+    # Steps of the processor
+    (STEP, f"2 * {TRANSACTION} + exactly_once.GRACE_SECONDS", "a wait that ends by itself counts as a hang"),
+    (STEP, "watchdog.WORK_SECONDS", "see overdue"),
+    (
+        "watchdog.WORK_SECONDS",
+        "registry.GIVEN_UP_SECONDS + processor.LONG_SLICE_SECONDS",
+        "a registry that is away counts as a hang",
+    ),
+    ("status.POLL_SECONDS", "2 * client.FETCH_SECONDS", "an idle fetch loop counts as one that hangs"),
+    ("topic_watch.SEND_AGE", "topic_watch.INTERVAL", "each batch sent at least once waits for a request of its own"),
+    (
+        "time_order.SILENT_SECONDS",
+        "client.FETCH_WAIT_MS / 1000 + client.FETCH_SECONDS",
+        "it counts as silent before its first fetch",
+    ),
+    # The ends of the logs
+    (
+        "log_ends.QUERY_SECONDS",
+        "client.FETCH_WAIT_MS / 1000 + client.FETCH_SECONDS",
+        "leaders are queried for what fetches bring",
+    ),
+    (
+        "log_ends.KNOWN_SECONDS",
+        "log_ends.QUERY_SECONDS + 2 * log_ends.ANSWER_SECONDS + progress.LOOK",
+        "a paused partition is not ready",
+    ),
+    # The end
+    (CLOSING, "commits.CLOSE_SECONDS + exactly_once.OFFSETS_SECONDS", "no time is left to send the transaction again"),
+    (CLOSING, "commits.CLOSE_SECONDS + shutdown.GOODBYE_SECONDS", "a stop that goes well is given up"),
+    (CLOSING, "shutdown.AWAY_SECONDS", "a stop without brokers takes all of the time"),
+    ("shutdown.LEAVE_SECONDS", "client.LEFT_SECONDS", "the process ends before the group knows"),
+    ("consumer.LEAVE_SECONDS", "shutdown.LEAVE_SECONDS", "a failing worker stays a member"),
+    ("client.GOODBYE_SECONDS", "commits.GIVE_UP_SECONDS", "partitions go while their transaction is being aborted"),
+    ("commits.GIVE_UP_SECONDS", "producer.ABORT_SECONDS", "the process ends before its transaction is aborted"),
+    ("supervisor.STOP_MARGIN", "pages.CLOSE_SECONDS + logs.FLUSH_SECONDS", "a worker that ends in time is killed"),
+)
+"""What must be longer, than what, and what happens otherwise."""
 
 
 def seconds(text, settings=None):
@@ -25,7 +98,7 @@ def seconds(text, settings=None):
         name: importlib.import_module(f"resonance.{modules[name]}")
         for name in modules.keys() & re.findall(r"\w+", text)
     }
-    named["waits"] = waits
+    named["CLEANUP_SECONDS"] = CLEANUP_SECONDS
     return float(eval(text, named | dict(settings or ()) | {"settings": settings}))  # noqa: S307 - a table of ours
 
 
@@ -39,7 +112,7 @@ def seconds(text, settings=None):
 )
 def test_what_must_be_longer_is_longer(changed):
     settings = Settings.of({"input.topics": ["in"], **changed})
-    assert [rule for rule in waits.LONGER if seconds(rule[0], settings) <= seconds(rule[1], settings)] == []
+    assert [rule for rule in LONGER if seconds(rule[0], settings) <= seconds(rule[1], settings)] == []
 
 
 def test_what_runs_a_worker_waits_longer_than_its_end_and_its_pages_take():
@@ -48,15 +121,15 @@ def test_what_runs_a_worker_waits_longer_than_its_end_and_its_pages_take():
         for each in yaml.safe_load_all((DOCKER / "kubernetes" / "resonance.yaml").read_text())
         if each["kind"] == "StatefulSet"
     )
-    assert pod["terminationGracePeriodSeconds"] > seconds(waits.STOPPED)
+    assert pod["terminationGracePeriodSeconds"] > seconds(STOPPED)
     probes = [pod["containers"][0][f"{kind}Probe"] for kind in ("startup", "liveness", "readiness")]
-    assert all(probe["timeoutSeconds"] > seconds(waits.PROBE) for probe in probes)
+    assert all(probe["timeoutSeconds"] > seconds(PROBE) for probe in probes)
     services = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"].values()
     graces = [float(each["stop_grace_period"].removesuffix("s")) for each in services if "stop_grace_period" in each]
     assert graces
-    assert min(graces) > seconds(waits.STOPPED)
+    assert min(graces) > seconds(STOPPED)
     health = re.search(r"HEALTHCHECK .*--timeout=(\d+)s .*timeout=(\d+)\)", (DOCKER / "Dockerfile").read_text())
-    assert float(health[1]) > float(health[2]) > seconds(waits.PROBE)
+    assert float(health[1]) > float(health[2]) > seconds(PROBE)
     prometheus = yaml.safe_load((DOCKER / "prometheus.yml").read_text())["global"]
-    assert float(prometheus["scrape_interval"].removesuffix("s")) > seconds(waits.PROBE)
-    assert seconds(waits.PROBE) < operations.PAGE_SECONDS
+    assert float(prometheus["scrape_interval"].removesuffix("s")) > seconds(PROBE)
+    assert seconds(PROBE) < operations.PAGE_SECONDS
