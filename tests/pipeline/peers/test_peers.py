@@ -160,16 +160,18 @@ def test_partitions_are_compared_where_they_are_the_streams(monkeypatch):
     assert named(compared(deployment)) == [("p3", "vibration", "high")]
 
 
-def test_a_feature_that_some_devices_lack_is_compared_among_the_others(monkeypatch):
-    shown = [{"temp": None} if device < 8 else {} for device in range(12)]
-    deployment = fleet(monkeypatch, shown=shown, prepare__missing="mean")
-    deployment.work(12 * 300, everything=True)
-    assert named(compared(deployment)) == [("p0:dev3", "vibration", "high")]
-
-
-def test_a_category_is_no_number(monkeypatch):
-    shown = [{"setting": "b" if device == 5 else "a"} for device in range(12)]
-    given = {"prepare__categories": {"setting": ["a", "b"]}}
+@pytest.mark.parametrize(
+    ("shown", "given"),
+    [
+        ([{"temp": None} if device < 8 else {} for device in range(12)], {"prepare__missing": "mean"}),
+        (
+            [{"setting": "b" if device == 5 else "a"} for device in range(12)],
+            {"prepare__categories": {"setting": ["a", "b"]}},
+        ),
+    ],
+    ids=["a feature that some lack is compared among the others", "a category is no number"],
+)
+def test_a_feature_is_compared_where_it_is_a_number(monkeypatch, shown, given):
     deployment = fleet(monkeypatch, shown=shown, **given)
     deployment.work(12 * 300, everything=True)
     assert named(compared(deployment)) == [("p0:dev3", "vibration", "high")]
@@ -228,23 +230,23 @@ def test_what_cannot_be_compared_is_an_error_and_what_only_hints_is_none(monkeyp
     assert sparse.given.input.sparse == "x"
 
 
-@pytest.mark.parametrize("bound", ["HINT_RECORDS", "HINT_VALUES"])
-def test_a_hint_that_would_read_much_is_left_out_before_it_reads(monkeypatch, bound, printed):
+def test_a_hint_that_would_read_much_is_left_out_before_it_reads_and_none_reads_drift_events(monkeypatch, printed):
     deployment = fleet(monkeypatch)
     deployment.work(12 * 300, everything=True)
-    monkeypatch.setattr(peers, bound, 1_000)
-    deployment.seen.clear()
-    assert "unlike" not in printed(run, *OPTIONS).out
-    assert TOPIC not in {record.topic for record in deployment.seen}
-    assert "\n1 of 12 streams" in printed(run, *OPTIONS, "--peers").out
-
-
-def test_a_hint_reads_no_drift_events(monkeypatch, printed):
-    deployment = fleet(monkeypatch)
-    deployment.work(12 * 300, everything=True)
+    for bound in ("HINT_RECORDS", "HINT_VALUES"):
+        with monkeypatch.context() as patch:
+            patch.setattr(peers, bound, 1_000)
+            deployment.seen.clear()
+            assert "unlike" not in printed(run, *OPTIONS).out
+            assert TOPIC not in {record.topic for record in deployment.seen}
+            assert "\n1 of 12 streams" in printed(run, *OPTIONS, "--peers").out
     deployment.seen.clear()
     assert printed(run, *OPTIONS).out.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
     assert deployment.given.topic("drift_events") not in {record.topic for record in deployment.seen}
+    monkeypatch.setattr(recent, "MOST_RECORDS", 12 * 100)
+    assert printed(run, *OPTIONS, "--peers").out.endswith(
+        "only the last 1,200 records were read, fewer than 400 of each stream; older ones are left out\n"
+    )
 
 
 def test_a_hint_does_not_wait_for_a_broker(monkeypatch, printed):
@@ -269,17 +271,17 @@ def test_a_hint_does_not_wait_for_a_broker(monkeypatch, printed):
     assert "unlike" not in shown.out
 
 
-@pytest.mark.parametrize("most", [3_000, 600])
-def test_no_more_is_read_than_wanted(monkeypatch, most):
+def test_no_more_is_read_than_wanted(monkeypatch):
     deployment = fleet(monkeypatch, records=400)
     deployment.work(12 * 400, everything=True)
-    monkeypatch.setattr(recent, "MOST_VALUES", most * len(FEATURES))
-    read = []
     states = read_states(deployment.source, deployment)
-    found = compare_streams(deployment.given, deployment, states, read.append)
-    assert sum(read[: -(-most // 5_000)]) == found.records == most
-    assert found.cut
-    assert named(found) == [("p0:dev3", "vibration", "high")]
+    for most in (3_000, 600):
+        monkeypatch.setattr(recent, "MOST_VALUES", most * len(FEATURES))
+        read = []
+        found = compare_streams(deployment.given, deployment, states, read.append)
+        assert sum(read[: -(-most // 5_000)]) == found.records == most
+        assert found.cut
+        assert named(found) == [("p0:dev3", "vibration", "high")]
 
 
 def test_the_roots_of_a_keyed_hierarchy_are_compared_by_their_input(monkeypatch):
@@ -297,15 +299,6 @@ def test_the_past_is_compared_as_it_was(monkeypatch, printed):
     deployment.work(12 * 500, everything=True)
     assert printed(run, *OPTIONS, "--peers", "--at", str(12 * 75)).out == NONE.format(12) + KINDS
     assert "\n1 of 12 streams" in printed(run, *OPTIONS, "--peers", "--at", str(12 * 500)).out
-
-
-def test_how_many_records_were_read_is_said_where_older_ones_are_left_out(monkeypatch, printed):
-    deployment = fleet(monkeypatch)
-    deployment.work(12 * 300, everything=True)
-    monkeypatch.setattr(recent, "MOST_RECORDS", 12 * 100)
-    assert printed(run, *OPTIONS, "--peers").out.endswith(
-        "only the last 1,200 records were read, fewer than 400 of each stream; older ones are left out\n"
-    )
 
 
 def test_partitions_with_more_streams_are_read_further_back(monkeypatch):

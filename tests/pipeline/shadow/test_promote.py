@@ -73,10 +73,12 @@ def test_the_live_one_goes_on_with_the_models_of_the_shadow(both, promote):
     assert later == list(map(renamed, same))
 
 
-def test_no_id_comes_twice_and_events_have_no_gap(both, promote):
+def test_no_id_comes_twice_events_have_no_gap_and_what_is_recorded_is_identical(both, promote):
+    assert both.live.verify().identical
     promote("--yes")
     both.promoted()
     both.live.grow(900)
+    both.live.work(700, archive=True)
     both.live.work(900, everything=True)
     assert set(Counter(ids_begun(both.live)).values()) == {1}
     table = folded(both.live)
@@ -86,6 +88,9 @@ def test_no_id_comes_twice_and_events_have_no_gap(both, promote):
         (one.key, orjson.loads(one.value or b"null")) for one in both.live.recorded("clusters")
     )
     assert by_topic.clusters().keys() == table.clusters().keys()
+    (part,) = both.live.verify().parts
+    assert (part.difference, part.begin, part.records) == (None, 600, 300)
+    assert part.events > 2
 
 
 def test_clusters_that_agree_name_their_successors(both, promote, monkeypatch, capsys):
@@ -116,20 +121,6 @@ def test_clusters_that_agree_name_their_successors(both, promote, monkeypatch, c
     assert {ours: ended[ours]["successors"] for ours in named} == {
         ours: [theirs] if theirs else [] for ours, theirs in named.items()
     }
-
-
-def test_what_is_recorded_is_identical_before_and_after(both, promote):
-    assert both.live.verify().identical
-    promote("--yes")
-    both.promoted()
-    both.live.grow(900)
-    both.live.work(700, archive=True)
-    both.live.work(900, everything=True)
-    verdict = both.live.verify()
-    assert verdict.identical
-    (part,) = verdict.parts
-    assert (part.begin, part.records) == (600, 300)
-    assert part.events > 2
 
 
 def test_nothing_is_changed_without_yes(both, promote, capsys):
@@ -249,11 +240,11 @@ def test_undone_by_going_back_to_an_archive(undone):
         assert set(table.clusters(name)) == clusters
 
 
-@pytest.mark.parametrize("begin", [None, "0", "200", "300", "650"])
-def test_what_is_recorded_is_identical_after_it_was_undone(undone, begin):
+def test_what_is_recorded_is_identical_after_it_was_undone(undone):
     undone.live.work(750, everything=True, archive=True)
     undone.live.work(900, everything=True)
-    assert undone.live.verify(begin=begin).identical
+    for begin in (None, "0", "200", "300", "650"):
+        assert undone.live.verify(begin=begin).identical, begin
 
 
 def test_it_can_be_promoted_once_more(undone, promote):
