@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from contextlib import redirect_stdout
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def folder(tmp_path_factory):
     assert "python docs/machines.py" in TEXT
     subprocess.run([sys.executable, ROOT / "docs" / "machines.py"], cwd=folder, check=True)
     options = re.search(r"resonance produce (machines\.csv.*) --create-partitions 4 (.*)", TEXT)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, (folder / "shown").open("w") as shown, redirect_stdout(shown):
         patch.chdir(folder)
         assert run(patch, "produce", *options[1].split(), *options[2].split(), "--dry-run") == 0
         assert run(patch, "replay", *options[1].split(), "--partitions", "4", "--output", "out") == 0
@@ -86,14 +87,9 @@ def test_what_happens_to_three_machines_is_seen(outputs):
     assert f"identical: {records:,} records, {records:,} assignments, {counted}" in TEXT
 
 
-def test_a_replay_into_a_folder_lists_what_happened(folder, monkeypatch, capsys):
-    monkeypatch.chdir(folder)
-    options = ("--key", "machine", "--time", "time", "--partitions", "4", "--output", "again")
-    assert run(monkeypatch, "replay", "machines.csv", *options) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+def test_a_replay_into_a_folder_lists_what_happened(folder):
+    shown = " ".join((folder / "shown").read_text().split())
     assert "p1:m07: broke 2026-03-06 00:00:00, pressure 37.8, usually 6.2" in shown
-    assert run(monkeypatch, "replay", "machines.csv", *options, "--json") == 0
-    assert len(orjson.loads(capsys.readouterr().out)["incidents"]) == 3
 
 
 def test_what_happened_is_three_incidents(outputs):

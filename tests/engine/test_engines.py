@@ -137,19 +137,19 @@ def joined(steps, starts=(0,)):
 
 @every_setting
 def test_a_batch_gives_the_bits_of_single_records(make, shifting):
-    X = shifting(1500)
+    X = shifting(1000)
     whole, cut = make(), make()
     expected = whole.learn(X)
     # Most of what an engine does happens within so many records; behind them, batches of seven are as good.
-    steps = learn_in_batches(cut, X[:400], 1) + learn_in_batches(cut, X[400:], 7)
-    starts = [*range(400), *range(400, 1500, 7)]
+    steps = learn_in_batches(cut, X[:300], 1) + learn_in_batches(cut, X[300:], 7)
+    starts = [*range(300), *range(300, 1000, 7)]
     assert joined(steps, starts) == joined([expected])
     assert cut.state() == whole.state()
 
 
 @every_setting
 def test_a_restore_at_any_time_changes_nothing(make, shifting):
-    X = shifting(2500, d=2, seed=0)
+    X = shifting(1500, d=2, seed=0)
     engine, restored = make(), make()
     for at in range(0, len(X), 50):
         restored = type(restored).from_state(restored.state())
@@ -225,10 +225,10 @@ def test_folding_the_events_gives_the_clusters_at_every_record(make, shifting):
 
 
 def test_predict_changes_nothing_and_agrees_with_learning(make, shifting):
-    X = shifting(1200)
+    X = shifting(1080)
     engine = make()
     engine.learn(X[:1000])
-    for at in range(1000, 1200):
+    for at in range(1000, 1080):
         before, x = engine.state(), X[at : at + 1]
         predicted = engine.predict(x)
         assert engine.state() == before

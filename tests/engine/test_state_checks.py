@@ -101,7 +101,7 @@ def test_any_number_may_be_any_other(name):
     refused = tried = 0
     for array in arrays:
         places = list(np.ndindex(arrays[array].shape))
-        for at in places[:: 1 if (name, array) == ("caea", "integers") else len(places) // 15 + 1]:
+        for at in places[:: 1 if (name, array) == ("caea", "integers") else len(places) // 8 + 1]:
             for value in REAL if arrays[array].dtype == np.float64 else WHOLE:
                 other = arrays[array].copy()
                 other[at] = value
@@ -114,7 +114,7 @@ def test_any_number_may_be_any_other(name):
 def test_several_numbers_may_be_others(name):
     _, arrays = parts(name)
     rng = np.random.default_rng(1)
-    for _ in range(200):
+    for _ in range(60):
         others = {array: values.copy() for array, values in arrays.items()}
         for _ in range(rng.integers(1, 5)):
             array = others[str(rng.choice([array for array in others if others[array].size]))]

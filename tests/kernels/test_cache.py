@@ -36,11 +36,8 @@ MODAL = {"resonance.engine.modal.learn", "resonance.engine.modal.density"}
         ("engine/caea/model.py", {"resonance.engine.caea.learn", "resonance.engine.hcaea.tree"}),
         ("engine/modal/nearest.py", MODAL),
         ("engine/hcaea/tree.py", {"resonance.engine.hcaea.tree"}),
-        ("engine/mlca/layout.py", {"resonance.engine.mlca.learn"}),
         *(("kernels/arithmetic.py", KERNELS), ("engine/events.py", KERNELS), ("engine/__init__.py", set())),
-        *(("kernels/cache.py", set()), ("kernels/numba_cache.py", set()), ("pipeline/text/paste.py", TEXT)),
-        ("kernels/compiler.py", KERNELS),
-        ("kernels/table_type.py", KERNELS),
+        *(("kernels/cache.py", set()), ("pipeline/text/paste.py", TEXT)),
     ],
 )
 def test_a_change_moves_the_kernels_that_depend_on_it(tmp_path, changed, moved):

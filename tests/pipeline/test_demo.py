@@ -47,12 +47,7 @@ def test_the_demo_is_exact_although_its_worker_is_killed(tmp_path):
     assert code == 0
     assert "The incidents, the newest first" in screen.getvalue()
     figures = orjson.loads((tmp_path / "report.json").read_bytes())
-    assert figures["assignments"] == {
-        "expected": 6000,
-        "identical": 6000,
-        "missing": 0,
-        "unexpected": 0,
-    }
+    assert figures["assignments"] == {"expected": 6000, "identical": 6000, "missing": 0, "unexpected": 0}
     answers = [orjson.loads(line) for line in (tmp_path / "assignments.jsonl").read_bytes().splitlines()]
     assert len(answers) == 6000
     assert (tmp_path / "events.jsonl").read_bytes().count(b"\n") == figures["cluster_events"]["expected"] > 0
@@ -82,6 +77,7 @@ def test_what_happens_to_the_regions_is_four_incidents():
     assert [each["features"][0].get("ratio", 1.0) > 1.0 for each in found] == [False, True, False, False]
 
 
+@pytest.mark.nightly
 def test_the_demo_needs_no_more_than_a_worker(tmp_path, monkeypatch):
     monkeypatch.setattr("resonance.pipeline.demo.run.find_spec", lambda _: None)
     # Its worker lives to the end.
@@ -98,7 +94,7 @@ def test_the_demo_needs_no_more_than_a_worker(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-@pytest.mark.parametrize("after", ["worker started", "worker.*killed"])
+@pytest.mark.parametrize("after", ["worker started", pytest.param("worker.*killed", marks=pytest.mark.nightly)])
 def test_ctrl_c_ends_everything_without_a_traceback(tmp_path, after):
     # Who runs the tests in the background has them ignore Ctrl-C, and their children after them.
     code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"

@@ -1,6 +1,6 @@
 """Seeds of the simulation, and products that are broken on purpose: the simulation must report each.
 
-40 seeds run with all tests, 400 at night, and 10,000 in the long form: ``make long WHAT=tests/simulation``.
+20 seeds run with all tests, 400 at night, and 10,000 in the long form: ``make long WHAT=tests/simulation``.
 """
 
 import os
@@ -31,7 +31,7 @@ from tests.simulation.world import FAULT_SECONDS, Plan, World, simulate
 pytestmark = pytest.mark.slow
 
 BUNCH = 20
-GATE, SEEDS = 40, 10_000 if LONG else 400
+GATE, SEEDS = 20, 10_000 if LONG else 400
 
 
 @pytest.mark.parametrize(

@@ -215,23 +215,18 @@ HEAVY = {"numpy", "numba", "faust", "aiokafka", "confluent_kafka", "pyarrow", "r
 """What commands work with and their options and help texts do not need."""
 
 
-def test_the_list_of_commands_imports_none_of_them():
-    code = "import sys\nfrom resonance.pipeline.cli.main import app\napp(['-h'], standalone_mode=False)"
-    code += "\nprint(*sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "Run a worker." in shown
-    assert not (HEAVY | {"resonance.pipeline.cli.worker"}) & set(shown.split())
-
-
-def test_the_help_of_a_command_imports_nothing_that_the_command_works_with():
+def test_help_imports_nothing_that_the_commands_work_with():
     code = """
 import sys
 from resonance.pipeline.cli.main import COMMANDS, app
+app(["-h"], standalone_mode=False)
+assert "resonance.pipeline.cli.worker" not in sys.modules
 for name in COMMANDS:
     app([name, "-h"], standalone_mode=False)
 print(*sys.modules)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "Run a worker." in shown
     assert "--resume-from-snapshot" in shown
     assert not HEAVY & set(shown.splitlines()[-1].split())
 
@@ -243,6 +238,3 @@ def test_settings_are_checked_without_a_broker(tmp_path):
     checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stderr) == (0, "")
     assert checked.stdout == "the settings can be used: deployment own, engine modal, input readings\n"
-    refused = subprocess.run([*command, "--engine.name", "nope"], cwd=tmp_path, capture_output=True, check=False)
-    assert refused.returncode == 2
-    assert b"engine.name = 'nope'" in refused.stderr

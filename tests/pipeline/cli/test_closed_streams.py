@@ -11,12 +11,7 @@ from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from tests.pipeline.page import outputs
 
 COMMAND = [sys.executable, "-m", "resonance.pipeline.cli.main"]
-PRINTING = [
-    ("--help",),
-    ("settings", "--reference"),
-    ("settings", "-s", "input.topics=in"),
-    ("topics", "plan", "--acls", "--input.topics", "in"),
-]
+PRINTING = [("--help",), ("settings", "-s", "input.topics=in")]
 
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)

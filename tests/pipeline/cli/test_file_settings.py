@@ -8,7 +8,7 @@ from resonance.pipeline.replay import bootstrapping
 from tests.pipeline.commands import run
 
 
-@pytest.fixture(params=["device", "Device ID", "device's no"])
+@pytest.fixture(params=["device", "device's no"])
 def name(tmp_path, request):
     rows = [f"2026-01-01 0{n // 60}:{n % 60:02}:00,m{k},{(7 * n + k) % 9 / 7}" for n in range(500) for k in range(3)]
     (tmp_path / "own.csv").write_text("\n".join([f"at,{request.param},load", *rows]) + "\n")

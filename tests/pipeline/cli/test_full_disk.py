@@ -37,8 +37,6 @@ def run(*arguments, stdout, code="-mresonance.pipeline.cli.main"):
     "arguments",
     [
         ("--help",),
-        ("--version",),
-        ("settings", "--reference"),
         ("settings", "-s", "input.topics=in"),
         ("replay", "FILE", "--json", *SETTINGS),
     ],

@@ -65,6 +65,17 @@ def reported(tmp_path, monkeypatch):
     return evaluate
 
 
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    """The document and the page of two candidates and a shuffled order."""
+    folder = tmp_path_factory.mktemp("usual")
+    file = str(write(folder / "machines.jsonl"))
+    own = ["--truth", "kind", "-e", "modal", "-e", "evq", "--shuffle", "1", "--processes", "1", "-o"]
+    with pytest.MonkeyPatch.context() as patch:
+        assert run(patch, "evaluate", file, *GIVEN, *SMALL, *own, str(folder / "out")) == 0
+    return orjson.loads((folder / "out" / report.DATA).read_bytes()), (folder / "out" / report.PAGE).read_text()
+
+
 def cells(row):
     """A row of a table as a page shows it."""
     shown = [
@@ -73,8 +84,8 @@ def cells(row):
     return ["" if each is None else each.strip() for each in shown]
 
 
-def test_the_page_has_the_numbers_of_the_document(reported):
-    content, text = reported("--truth", "kind", "-e", "caea", "-e", "evq", "--shuffle", "1")
+def test_the_page_has_the_numbers_of_the_document(usual):
+    content, text = usual
     incidents, *found = Page(text).tables
     assert [row[2] for row in incidents[1:]] == [each["text"] for each in content["incidents"]] != []
     for number, table in enumerate(tables(content)):
@@ -93,8 +104,8 @@ def test_the_page_has_the_numbers_of_the_document(reported):
     assert content["command"] in "".join(Page(text).texts)
 
 
-def test_the_details_are_those_of_the_records(reported):
-    content, _ = reported("--truth", "kind")
+def test_the_details_are_those_of_the_records(usual):
+    content, _ = usual
     own = content["detail"]
     for window in zip(*own["shares"].values(), strict=True):
         assert sum(window) == pytest.approx(1)
@@ -114,8 +125,8 @@ def test_the_details_are_those_of_the_records(reported):
     assert cell["mean"] == pytest.approx(expected, rel=0.05)
 
 
-def test_the_page_asks_nobody_for_anything_and_is_small(reported):
-    _, text = reported("--truth", "kind")
+def test_the_page_asks_nobody_for_anything_and_is_small(usual):
+    _, text = usual
     page = Page(text)
     assert len(text) < 1_000_000
     assert {"script", "link", "iframe"} & {tag for tag, _ in page.tags} == set()
@@ -165,8 +176,7 @@ def _emerged(at):
     return event | {"before": [], "after": [], "cause": cause, "time": "2026-01-01T00:00:00.000Z"}
 
 
-@pytest.mark.parametrize("engine", ["sa_art", "fuzzy_art"])
-def test_sparse_records_have_a_silhouette(engine, reported, tmp_path):
+def test_sparse_records_have_a_silhouette(reported, tmp_path):
     rng = np.random.default_rng(0)
     rows = [
         {"words": {f"w{kind}{n}": 1.0 for n in rng.integers(0, 30, 6).tolist()}, "kind": f"k{kind}"}
@@ -174,12 +184,12 @@ def test_sparse_records_have_a_silhouette(engine, reported, tmp_path):
     ]
     (tmp_path / "texts.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
     given = ["--topics", "texts", "--set", "input.sparse=words"]
-    content, text = reported("-e", engine, "--truth", "kind", file="texts.jsonl", given=given)
+    content, text = reported("-e", "sa_art", "--truth", "kind", file="texts.jsonl", given=given)
     assert content["features"] == []
     assert "sparse records" in " ".join(content["notes"])
     assert "k-means, k = 3" in text
     assert content["baselines"][1]["figures"]["ari"] > 0.9
-    (candidate,) = reported("-e", engine, file="texts.jsonl", given=given)[0]["candidates"]
+    (candidate,) = reported("-e", "sa_art", file="texts.jsonl", given=given)[0]["candidates"]
     assert -1 < candidate["figures"]["silhouette"] < 1
 
 

@@ -149,7 +149,7 @@ def without_version(found):
     return text
 
 
-@pytest.mark.parametrize("before", [stopped, killed])
+@pytest.mark.parametrize("before", [stopped, pytest.param(killed, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("command", [reset, changed_reset, new_version, stream_reset, to_archive, imported])
 def test_behind_every_message_models_are_the_old_or_the_new_ones_or_a_start_is_refused(
     deployment, monkeypatch, tmp_path, before, command

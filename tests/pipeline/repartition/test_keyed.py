@@ -88,15 +88,20 @@ def expected(logs):
     return found
 
 
-@pytest.mark.parametrize("moving", [False, True])
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.fixture(scope="module")
+def done(logs):
+    """What one worker has done, and its outputs."""
+    deployment = keyed_hops(given("keyed"), logs)
+    return deployment, deployment.run()
+
+
+@pytest.mark.parametrize(("workers", "moving"), [(1, True), (2, False), (3, True)])
 def test_any_number_of_workers_that_come_and_go_says_what_one_task_says(workers, moving, logs, expected):
     same(keyed_hops(given("keyed"), logs, workers, seed=workers).run(moving=moving), expected)
 
 
-def test_answers_of_the_second_hop_stand_in_the_order_of_the_routes(logs):
-    deployment = keyed_hops(given("keyed"), logs[:1])
-    deployment.run()
+def test_answers_of_the_second_hop_stand_in_the_order_of_the_routes(done):
+    deployment, _ = done
     for at, log in deployment.logs.items():
         if at[0] == TOPIC:
             continue
@@ -232,8 +237,8 @@ def test_messages_that_come_twice_or_too_early_are_left_out(logs, expected):
     assert sum(held.task.repeats for at, held in deployment.held.items() if at[0] != TOPIC) > 0
 
 
-def test_events_of_subtrees_count_for_themselves_and_fit_the_schema(logs):
-    outputs = keyed_hops(given("keyed"), logs).run()
+def test_events_of_subtrees_count_for_themselves_and_fit_the_schema(done):
+    _, outputs = done
     validators = {name: Draft202012Validator(load_schema(name)) for name in ("cluster_event", "cluster")}
     numbers = {}
     parts = 0
@@ -256,9 +261,8 @@ def test_events_of_subtrees_count_for_themselves_and_fit_the_schema(logs):
     assert table.clusters() == folded.clusters()
 
 
-def test_a_removed_subtree_leaves_nothing_behind(logs):
-    deployment = keyed_hops(given("keyed"), logs)
-    outputs = deployment.run()
+def test_a_removed_subtree_leaves_nothing_behind(done):
+    deployment, outputs = done
     for at, held in deployment.held.items():
         deployment.write(at, held.task.models.pending(everything=True))
     names = {s for at, held in deployment.held.items() if at[0] != TOPIC for s in held.snapshots}

@@ -17,6 +17,7 @@ from tests.pipeline.sparse_streams import sparse_settings
 
 GIVEN = sparse_settings(shadow_of="live")
 """Settings with the fewest kernels, which each process loads: no alerts, no watch for changes."""
+NIGHT = pytest.mark.nightly
 
 
 def test_results_are_in_order_and_all_records_are_reported():
@@ -31,7 +32,9 @@ def test_results_are_in_order_and_all_records_are_reported():
     ("failing", "error", "said"),
     [
         (fail, RuntimeError, "KeyError: 7"),
-        (fill_the_disk, OutputError, r"out/assignments\.jsonl: it cannot be written \(No space left on device\)"),
+        pytest.param(
+            fill_the_disk, OutputError, r"out/assignments\.jsonl: it cannot be written \(No space left", marks=NIGHT
+        ),
         (die, DeliveryError, "one of the processes ended without a word"),
     ],
 )
@@ -41,6 +44,7 @@ def test_the_failure_of_one_ends_all(failing, error, said, capfd):
     assert capfd.readouterr().err == ""
 
 
+@NIGHT
 def test_ctrl_c_waits_for_no_job():
     def interrupt(records):
         raise KeyboardInterrupt
@@ -49,6 +53,7 @@ def test_ctrl_c_waits_for_no_job():
         run_jobs(GIVEN, [work, partial(count, 1)], 2, interrupt)
 
 
+@NIGHT
 def test_no_job_outlives_a_caller_that_is_killed(tmp_path):
     files = [tmp_path / "first", tmp_path / "second"]
     caller = multiprocessing.get_context("spawn").Process(
