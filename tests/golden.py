@@ -17,6 +17,7 @@ from resonance.engine.base import Step
 from resonance.engine.drift import DriftWatch
 from resonance.engine.drift import watch as drift
 from resonance.engine.prepare import Preparation, preparation
+from resonance.engine.state import unpack
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record, StreamSnapshot
 from resonance.pipeline.task import stream_task
@@ -112,7 +113,8 @@ def _speak(made: Keywords, first: int) -> bytes:
 
 
 def _keywords(state: bytes) -> str:
-    return digest(np.frombuffer(_speak(Keywords.from_state(state), 384), np.uint8))
+    later = _speak(Keywords.from_state(state), 384)
+    return digest(*unpack(later, keywords.KIND, keywords.REVISION)[1].values())
 
 
 def _stream() -> bytes:

@@ -4,10 +4,12 @@ A word is a run of a to z, and of characters beyond ASCII but signs, of 3 to `WO
 an apostrophe in it is none. Two words with one blank or hyphen between them are a pair. Each text counts once for a
 word.
 
-A group has room for `ENTRIES` of them, in sets of `WAYS`; each set is a table of the space-saving algorithm (Metwally,
-Agrawal, El Abbadi 2005): what is new takes the place of what came least, with its count as possible error. Most pairs
-come once and would leave no room for words, so a pair is counted when both of its words are frequent already. No
-count is larger than the number of texts.
+A group has room for `ENTRIES` of them, in sets of `WAYS`. In a full set what is new takes the place of what came least,
+with its count as possible error, as in the space-saving algorithm (Metwally, Agrawal, El Abbadi 2005), but only once in
+so many times as that count would then be (randomized admission; Ben Basat, Einziger, Friedman, Kassner 2017): long
+texts have so many words that come once that no other would be known to be frequent. What is drawn follows from the word
+and the number of texts. A pair is counted when both of its words are frequent already. No count is larger than the
+number of texts.
 """
 
 from typing import Any, Final, NamedTuple
@@ -51,7 +53,7 @@ class WordCounts(NamedTuple):
     keys: IntArray
     """Hashes; 0 where there is none."""
     counts: NDArray[np.uint16]
-    """Texts that have it: at most, but for those of a group that was merged into this one and had no place for it."""
+    """Texts that have it, about."""
     errors: NDArray[np.uint16]
     """What may be too much of the count."""
     texts: NDArray[np.uint8]
@@ -165,6 +167,9 @@ def _add(group, key, text, start, stop, gap, count, error):
         for other in range(first, first + WAYS):
             if group.counts[other] < group.counts[at]:
                 at = other
+        least = np.uint64(group.counts[at]) + np.uint64(count)
+        if mixed(np.uint64(key), group.total[0]) % least >= np.uint64(count):
+            return
         group.keys[at], group.errors[at] = key, group.counts[at]
         to = at * _WIDTH
         for p in range(to + 1 + stop - start, to + 1 + group.texts[to]):
@@ -275,7 +280,7 @@ def keys_of(text, ends):
 
 @jit
 def log_odds(y, n, z, m, odds):
-    """Set log-odds of `y` of `n` texts against `z` of `m`, in units of their standard error, and as they are."""
+    """Set log-odds of `y` of `n` texts against `z` of `m`, in units of their standard error."""
     rows, columns = y.shape
     for i in range(rows):
         for j in range(columns):
@@ -284,8 +289,7 @@ def log_odds(y, n, z, m, odds):
                 continue
             own, other = y[i, j] + prior, z[i, j] + prior
             apart = log(own / (n[i, j] + PRIOR - own)) - log(other / (m[i, j] + PRIOR - other))
-            odds[0, i, j] = apart / np.sqrt(1.0 / own + 1.0 / other)
-            odds[1, i, j] = apart
+            odds[i, j] = apart / np.sqrt(1.0 / own + 1.0 / other)
 
 
 def compile() -> None:
@@ -295,4 +299,4 @@ def compile() -> None:
     keys_of(text, np.array([4]))
     merge(new_counts(2), 0, 1)
     counts = np.zeros((1, 1), np.int64)
-    log_odds(counts, counts, counts, counts, np.zeros((2, 1, 1)))
+    log_odds(counts, counts, counts, counts, np.zeros((1, 1)))

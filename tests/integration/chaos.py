@@ -94,7 +94,9 @@ def values(first, count, partitions, keys, *, alike=False, sparse=False, waves=F
         value = b'{"id": "r%d", "group": "g%d", "features": %s}' % (n, place % GROUPS, row)
         if waves:
             value = value[:-1] + b', "at": %d}' % (1_700_000_000_000 + 10 * place)
-        if n % 997 == 500 or (partition == 0 and place in SPOILED):
+        if partition == 0 and place in SPOILED:
+            value = b'"no record"'
+        elif n % 997 == 500:
             value = b"this is no JSON"
         elif n % 1499 == 700:
             value = None

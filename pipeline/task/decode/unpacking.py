@@ -119,8 +119,11 @@ class Unpacker:
         if value.lstrip()[:1] == b"[":
             return self._array(value)
         lines = [line for line in value.split(b"\n") if line.strip()]
-        # An object over several lines is one, also if it is broken; a line that is broken spoils no other one.
-        if len(lines) > 1 and (_is_json(value) or not any(map(_is_json, lines[:2]))):
+        # An object over several lines is one, also if it is broken: it has no object on a line without indent. A line
+        # that is broken spoils no other one.
+        if len(lines) > 1 and (
+            _is_json(value) or not any(_is_json(line) for at, line in enumerate(lines) if at < 2 or line[:1] == b"{")
+        ):
             return [value]
         # One that has nothing is read for what is wrong with it.
         return lines or self._array(value)

@@ -1,9 +1,9 @@
 """What the texts of a stream's clusters speak of: words that stand in those of one much more often than in the others'.
 
 Keywords have weighted log-odds with an informative Dirichlet prior (Monroe, Colaresi, Quinn 2008) that are far above 0,
-of texts that have a word against those that have it not, and of these the highest F measure. Common words are as
-frequent elsewhere, so no list of them is needed. Counts are known within bounds (`text.words`): those of a cluster
-count as the lower one, those of the rest as the middle.
+of texts that have a word against those that have it not, and of these the highest F measure. Common words are frequent
+elsewhere, too, if less so beside terse texts: `PRECISE` leaves them out without a list of them. Of the counts of a
+cluster only what is certain counts (`text.words`).
 """
 
 from bisect import bisect_left
@@ -20,7 +20,7 @@ from resonance.pipeline.text import words
 from resonance.pipeline.text.words import ENTRIES, SETS, WAYS
 
 KIND: Final = "keywords"
-REVISION: Final = 1
+REVISION: Final = 2
 
 KEYWORDS: Final = 3
 """Most keywords of a cluster."""
@@ -38,8 +38,8 @@ REST: Final = -1
 SURE: Final = 4.0
 """Least log-odds of a keyword, in units of their standard error."""
 
-APART: Final = 1.0
-"""Least log-odds of a keyword, whatever their standard error."""
+PRECISE: Final = 0.8
+"""Least part of the texts with a keyword that are of the cluster, if it had as many as the others have."""
 
 COVERED: Final = 0.05
 """Least share of a cluster's texts that has a keyword."""
@@ -160,20 +160,19 @@ class Keywords:
         counts, errors = counts.astype(np.int64), errors.astype(np.int64)
         # What a full set has no place for came as often as the least of it, at most.
         absent = counts.reshape(-1, SETS, WAYS).min(2) // 2
-        middle = counts - errors // 2
         same = np.unique(keys, return_inverse=True)[1].ravel()
-        beyond = np.bincount(same, weights=(middle - np.repeat(absent, WAYS, axis=1)).ravel())
-        others = beyond[same.reshape(keys.shape)].astype(np.int64) + np.repeat(absent.sum(0), WAYS) - middle
+        beyond = np.bincount(same, weights=(counts - np.repeat(absent, WAYS, axis=1)).ravel())
+        others = beyond[same.reshape(keys.shape)].astype(np.int64) + np.repeat(absent.sum(0), WAYS) - counts
         docs = np.repeat(total[:, np.newaxis], ENTRIES, axis=1)
         rest = total.sum() - docs
-        odds = np.zeros((2, *keys.shape))
+        odds = np.zeros(keys.shape)
         words.log_odds(counts - errors, docs, np.minimum(others, rest), rest, odds)
-        # Van Rijsbergen's measure with precision twice as important: who has the word is of the cluster, as far as both
+        # Van Rijsbergen's measure with precision three times as important: who has the word is of the cluster, if both
         # are equally many, and the cluster has the word.
         inside, outside = (counts - errors) / np.maximum(docs, 1), np.minimum(others, rest) / np.maximum(rest, 1)
         precise = inside / np.maximum(inside + outside, 1e-9)
-        apart = 1.25 * precise * inside / np.maximum(0.25 * precise + inside, 1e-9)
-        wanted = (keys != 0) & (odds[0] >= SURE) & (odds[1] >= APART) & (counts - errors >= COVERED * docs)
+        apart = 10 * precise * inside / np.maximum(precise + 9 * inside, 1e-9)
+        wanted = (keys != 0) & (odds >= SURE) & (precise >= PRECISE) & (counts - errors >= COVERED * docs)
         found = {}
         for at, cluster in enumerate(order):
             if cluster != REST:

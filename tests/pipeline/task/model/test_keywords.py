@@ -11,6 +11,7 @@ import pytest
 from resonance.engine.base import Event, Step
 from resonance.engine.errors import StateError
 from resonance.engine.state import pack, unpack
+from resonance.kernels.arithmetic import mixed
 from resonance.pipeline.checkpoint.deployment_context import settings_then
 from resonance.pipeline.files.suggest import suggest
 from resonance.pipeline.files.survey import FileSurvey
@@ -95,19 +96,21 @@ class SlowWords:
     def _entry(self, word):
         (key,) = words.keys_of(np.frombuffer(word.encode(), np.uint8), np.array([len(word.encode())])).tolist()
         own = self.sets[words.set_of(key)]
-        return own, next((each for each in own if each and each[0] == word), None)
+        return key, own, next((each for each in own if each and each[0] == word), None)
 
     def _add(self, word):
-        own, entry = self._entry(word)
+        key, own, entry = self._entry(word)
         if entry is not None:
             entry[1] = min(entry[1] + 1, self.total)
             return
         least = min(range(words.WAYS), key=lambda at: own[at][1] if own[at] else 0)
         floor = own[least][1] if own[least] else 0
+        if mixed(np.uint64(key % 2**64), self.total) % np.uint64(floor + 1):
+            return
         own[least] = [word, min(floor + 1, self.total), floor]
 
     def _is_frequent(self, word):
-        entry = self._entry(word)[1]
+        entry = self._entry(word)[2]
         return entry is not None and entry[1] - entry[2] >= 4 and 16 * (entry[1] - entry[2]) >= self.total
 
     def add(self, text):
@@ -207,6 +210,21 @@ def test_clusters_are_named_by_their_words_and_never_by_numbers_of_an_embedding(
     assert len(present) == 3
     assert [each["keywords"] for each in worker.models.clusters("p0")] == [each["keywords"] for each in present]
     assert sum(event["kind"] == "described" for event in payloads(outputs.cluster_events)) < 12
+
+
+def test_long_texts_are_named_by_their_subjects_and_not_by_common_words_that_terse_ones_lack():
+    rng, made = random.Random(0), Keywords()
+    subjects = [("oil", "crude", "barrels"), ("wheat", "tonnes", "export"), ("dividend", "payable", "split")]
+    while made._seen < 512:
+        kind = rng.randrange(3)
+        likely = [*((word, 0.3) for word in subjects[kind]), *((word, 0.4 if kind == 2 else 0.9) for word in FILLING)]
+        text = [word for word, share in likely if rng.random() < share]
+        # Once and never again, as most words of a language.
+        text += ["".join(rng.choices("abcdefghij", k=9)) for _ in range(10 if kind == 2 else 60)]
+        rng.shuffle(text)
+        learn(made, kind, [" ".join(text)])
+        made.look()
+    assert [sorted(made.of(kind)) for kind in range(3)] == [sorted(each) for each in subjects]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
