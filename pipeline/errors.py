@@ -139,8 +139,13 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     Of names that users chose up to `most` are offered, also less similar ones.
     """
     names, cutoff = list(known), 0.6 if most == 1 else 0.4
-    near = difflib.get_close_matches(name if most > 1 else name.lower(), names, most, cutoff)
-    return f" (did you mean {' or '.join(near)}?)" if near else ""
+    return offered(difflib.get_close_matches(name if most > 1 else name.lower(), names, most, cutoff))
+
+
+def offered(names: Iterable[str]) -> str:
+    """Return a question that offers names, or an empty string for none."""
+    words = " or ".join(names)
+    return f" (did you mean {words}?)" if words else ""
 
 
 def counted(count: int, what: str) -> str:
