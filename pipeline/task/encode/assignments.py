@@ -249,7 +249,7 @@ class Encoder:
         decided_by : SourceRecord, optional
             The record that decided it, where that is a later one.
         """
-        (topic, partition, offset, element), to = self._source(record), None
+        (topic, partition, offset, element), to = self.source(record), None
         if isinstance(record, RoutedRecord):
             to = partition
         dead_letter: DeadLetter = {
@@ -268,7 +268,7 @@ class Encoder:
         if isinstance(record, RoutedRecord):
             dead_letter["routes_offset"] = str((decided_by or record).offset)
         if decided_by is not None:
-            of, number, at, its = self._source(decided_by)
+            of, number, at, its = self.source(decided_by)
             dead_letter["decided_by"] = f"{of}-{number}-{offset_text(at, its)}"
         headers = [*(record.headers or ()), *dead_letter_headers(self._name, dead_letter)]
         if len(record.key or b"") + len(record.value or b"") + _size(headers) <= DEAD_LETTER_BYTES:
@@ -298,7 +298,7 @@ class Encoder:
         text = dead_letter_headers(self._name, dead_letter)
         return Message(None if record.key is None else key, None if record.value is None else value, headers + text)
 
-    def _source(self, record: SourceRecord) -> tuple[str, int, int, int | None]:
+    def source(self, record: SourceRecord) -> tuple[str, int, int, int | None]:
         """Return topic, partition and offset at which a record was read first, and which of its message it is."""
         if isinstance(record, RoutedRecord):
             return record.topic, record.partition, record.source_offset, record.element
