@@ -16,6 +16,7 @@ ResonanceError
 
 import difflib
 import errno
+import os
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
@@ -124,6 +125,11 @@ def named(error: BaseException) -> ResonanceError | None:
             "ulimit -u, memory, pids), or start fewer processes on it"
         )
     return None
+
+
+def system_reason(error: OSError) -> str:
+    """Return what the operating system calls an error; one of names, with a number below 0, has its own text."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
 
 
 def missing_extra(what: str, module: str, extra: str) -> ConfigurationError:
