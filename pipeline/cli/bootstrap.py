@@ -1,6 +1,5 @@
 """``resonance bootstrap``."""
 
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,8 @@ import typer
 from resonance.pipeline.cli.file_options import Advised, ChosenColumns, SkipBad
 from resonance.pipeline.cli.file_settings import for_file
 from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import PLACE, Json, load
+from resonance.pipeline.cli.main import command_line
+from resonance.pipeline.cli.options import PLACE, Json, load, shared
 from resonance.pipeline.cli.output import footnote, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import Processes, SourceName, as_file, load_for
@@ -66,7 +66,7 @@ def bootstrap(
     if file is not None and end is not None:
         raise ConfigurationError("--to is for topics: a file is learned to its end; leave it out")
     topic = None if file else source
-    suited: Mapping[str, Any] = {}
+    suited: Mapping[str, Any] = {"input.topics": topic} if topic else {}
     if file is not None:
         found, columns = for_file(file, columns, skip_bad, yes=yes, otherwise={})
         # Which records share a model is the deployment's choice.
@@ -98,9 +98,8 @@ def bootstrap(
 
 
 def _worker(settings: "config.Settings", suited: Iterable[str]) -> str:
-    """Return the command that goes on, with the settings that were found in the file."""
-    dumped, words = settings.model_dump(), ["resonance", "worker"]
-    for name in suited:
-        value = find(dumped, parse_path(name))
-        words += ["--set", f"{name}={value if isinstance(value, str) else orjson.dumps(value).decode()}"]
-    return shlex.join(words)
+    """Return the command that goes on, with the options of this one and the settings that `suited` the source."""
+    dumped = settings.model_dump()
+    values = {name: find(dumped, parse_path(name)) for name in suited}
+    texts = {name: each if isinstance(each, str) else orjson.dumps(each).decode() for name, each in values.items()}
+    return command_line(["worker", *shared.with_more(texts)])

@@ -3,8 +3,9 @@
 from typing import Annotated
 
 import typer
-from resonance.pipeline.cli.evaluate import Folder, check_extra, command_line
+from resonance.pipeline.cli.evaluate import Folder, check_extra
 from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.main import command_line
 from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar

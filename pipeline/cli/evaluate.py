@@ -1,7 +1,5 @@
 """``resonance evaluate``."""
 
-import shlex
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,7 +11,7 @@ import typer
 from resonance.pipeline.cli.file_options import Advised, ChosenColumns, SkipBad
 from resonance.pipeline.cli.file_settings import for_file, remedy_for
 from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.main import as_options
+from resonance.pipeline.cli.main import command_line
 from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
@@ -164,10 +162,3 @@ def check_extra(command: str) -> None:
     for module, name in {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "jinja2": "Jinja2"}.items():
         if find_spec(module) is None:
             raise missing_extra(command, name, "evaluate")
-
-
-def command_line() -> str:
-    """Return the command line, secrets masked."""
-    from resonance.pipeline.config import messages
-
-    return shlex.join(["resonance", *messages.masked(as_options(sys.argv[1:]))])

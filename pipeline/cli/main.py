@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -157,6 +158,13 @@ def as_options(arguments: Sequence[str]) -> Iterator[str]:
                 raise ConfigurationError(f"--{key} needs a value, such as --{key}=VALUE")
             value = following
         yield from ("--set", f"{key}={value}")
+
+
+def command_line(words: Iterable[str] | None = None) -> str:
+    """Return a command as it is typed, by default this one; secrets are masked."""
+    from resonance.pipeline.config import messages
+
+    return shlex.join(["resonance", *messages.masked(as_options(sys.argv[1:]) if words is None else words)])
 
 
 def shared_first(arguments: Iterable[str]) -> list[str]:

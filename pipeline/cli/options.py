@@ -57,6 +57,13 @@ class SharedOptions:
     named: Mapping[str, str | None] = field(default_factory=dict)
     """Those that stand for a setting (`OPTIONS`)."""
 
+    def with_more(self, settings: Mapping[str, str]) -> list[str]:
+        """Return the options as the words of another command, and some settings that they do not give."""
+        named = {OPTIONS.get(name, name): value for name, value in self.named.items()}
+        every = {**settings, **given(self.pairs, named)}
+        config = ["--config", str(self.config)] if self.config else []
+        return [*config, *(word for name, value in every.items() for word in ("--set", f"{name}={value}"))]
+
 
 shared = SharedOptions()
 

@@ -1,6 +1,5 @@
 """Show what a command would change in a deployment, or do it."""
 
-import shlex
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -8,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.cli.main import as_options
+from resonance.pipeline.cli.main import as_options, command_line
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import DeniedError
@@ -144,7 +143,5 @@ def _command() -> str:
     """Return the given command line with --yes; one with a secret is not repeated."""
     from resonance.pipeline.config import messages
 
-    words = [*as_options(sys.argv[1:])]
-    if messages.masked(words) != words:
-        return "the same command with --yes"
-    return shlex.join(["resonance", *sys.argv[1:], "--yes"])
+    shown = command_line([*as_options(sys.argv[1:]), "--yes"])
+    return "the same command with --yes" if messages.MASK in shown else shown

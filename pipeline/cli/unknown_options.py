@@ -5,20 +5,18 @@ from typing import Any
 
 from resonance.pipeline.cli.options import OPTIONS, SHARED_NAMES
 from resonance.pipeline.config import likely
+from resonance.pipeline.errors import offered
 
 
 def explanation(name: str, context: Any) -> str:
     """Return what to write instead, to stand behind the message; empty where nothing is like the option."""
     command, path = context.command, context.command_path
     if found := _meant(name, command):
-        return f" (did you mean {' or '.join(found)}?)"
+        return offered(found)
     if argument := _argument(name, command):
         return f"; write it without an option: {path} {argument}"
-    if found := _setting_meant(name) or likely.spelt_alike(name, _options(command)):
-        return f" (did you mean {' or '.join(found)}?)"
-    if found := _setting_meant(name, likely.settings_like):
-        return f" (did you mean {' or '.join(found)}?)"
-    return ""
+    alike = likely.spelt_alike(name, _options(command))
+    return offered(_setting_meant(name) or alike or _setting_meant(name, likely.settings_like))
 
 
 def _meant(name: str, command: Any) -> list[str]:

@@ -10,10 +10,11 @@ from resonance.engine.errors import ParameterError
 from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.config import properties
 from resonance.pipeline.config.fields import Fields
+from resonance.pipeline.config.likely import settings_meant
 from resonance.pipeline.config.messages import ValueOrigins, configuration_error, prepared_setting
-from resonance.pipeline.config.sections import TopicsSection
+from resonance.pipeline.config.sections import EngineSection, TopicsSection
 from resonance.pipeline.config.values import TOPIC_CHARACTERS
-from resonance.pipeline.errors import nearest
+from resonance.pipeline.errors import nearest, offered
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 """Hosts on which no secret leaves the machine."""
@@ -105,7 +106,10 @@ def _engine(settings: Fields) -> Iterator[Problem]:
         setting = f"engine.{error.name}"
         having = [other for other, each in engines.ENGINES.items() if error.name in {p.name for p in each.parameters}]
         remedy = _other_engine(settings, setting, error.name, having)
-        yield Problem(setting, error.value, f"must be {error.allowed}", remedy)
+        names = {p.name for each in engines.ENGINES.values() for p in each.parameters}.union(EngineSection.model_fields)
+        # The engine offers what it has itself.
+        meant = [] if having or error.allowed.endswith("?)") else settings_meant(setting, {"engine": sorted(names)})
+        yield Problem(setting, error.value, f"must be {error.allowed}{offered(meant)}", remedy)
 
 
 def _other_engine(settings: Fields, setting: str, word: str, having: Sequence[str]) -> str:

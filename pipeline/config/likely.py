@@ -1,7 +1,7 @@
 """Which setting or option a user may have meant by a name that does not exist."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -74,9 +74,34 @@ def settings_called(name: str, known: Iterable[str]) -> list[str]:
 def settings_like(name: str, known: Iterable[str]) -> list[str]:
     """Return the first settings of the section that has a name, else those that are spelt almost so."""
     every, wanted = list(known), _plain(name)
-    near = get_close_matches(wanted, {_end(each) for each in every}, n=1, cutoff=CUTOFF)
     own = [each for each in every if _plain(each.partition(".")[0]) == wanted and "." in each]
-    return (own or [each for each in every if _end(each) in near])[:MOST]
+    return own[:MOST] or _almost(name, every, CUTOFF)
+
+
+def settings_meant(setting: str, known: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return what a dotted setting that does not exist was meant for: of its section, else elsewhere.
+
+    `known` has the names in each section, and under ``""`` the sections and the settings outside them.
+    """
+    section, _, name = setting.rpartition(".")
+    every = [f"{part}.{each}".lstrip(".") for part, names in known.items() for each in names]
+    if section in known and section:
+        found = _almost(name, [each for each in every if each.startswith(f"{section}.")], 0.6)
+    else:
+        found = get_close_matches(setting, every, n=1)
+    return found or settings_called(name, every) or settings_like(name, every)
+
+
+def _almost(name: str, settings: Sequence[str], cutoff: float) -> list[str]:
+    """Return the settings whose name is almost so, else those whose first or last words are."""
+    near = get_close_matches(_plain(name), {part for each in settings for part in _parts(each)}, 1, cutoff)
+    whole = [each for each in settings if _end(each) in near]
+    return (whole or [each for each in settings if _parts(each).intersection(near)])[:MOST]
+
+
+def _parts(setting: str) -> set[str]:
+    words = _end(setting).split("_")
+    return {_plain("_".join(part)) for at in range(len(words)) for part in (words[at:], words[: at + 1])}
 
 
 def _end(setting: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 from pydantic import SecretStr, ValidationError
 from resonance.engine.errors import ParameterError
-from resonance.pipeline.config.likely import set_elsewhere, settings_called, settings_like
-from resonance.pipeline.errors import ConfigurationError, nearest
+from resonance.pipeline.config.likely import set_elsewhere, settings_meant
+from resonance.pipeline.errors import ConfigurationError, offered
 
 MASK = "**********"
 EXAMPLES = {"input.topics": "a,b"}
@@ -139,10 +139,7 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: ValueOr
             pairs = f'{{"{entry}": {given if isinstance(given, str) else "..."}}}'
             return f"{setting}{origins.of(location)}: all columns together, as JSON: --set '{whole}={pairs}'"
         what = f"section [{section}]" if section else "settings"
-        near = nearest(location[-1], names)
-        every = _dotted(known)
-        if not near and (others := settings_called(location[-1], every) or settings_like(location[-1], every)):
-            near = f" (did you mean {' or '.join(others)}?)"
+        near = offered(settings_meant(setting, known))
         return (
             f"{setting}{origins.of(location)}: there is no such setting{near}; the {what} can have {', '.join(names)}"
         )
@@ -153,10 +150,6 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: ValueOr
             f"as {setting}.<name> in the file or {variable(setting)}__<NAME> in the environment"
         )
     return str(configuration_error(setting, given, _allowed(problem), origins.of(location)))
-
-
-def _dotted(known: Mapping[str, Sequence[str]]) -> list[str]:
-    return [f"{section}.{name}" if section else name for section, names in known.items() for name in names]
 
 
 def _allowed(problem: Any) -> str:

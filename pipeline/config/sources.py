@@ -1,6 +1,5 @@
 """Read the settings file, join the sources of settings, and refuse unknown environment variables."""
 
-import difflib
 import os
 import re
 import tomllib
@@ -8,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.config.likely import settings_meant
+from resonance.pipeline.config.messages import variable
+from resonance.pipeline.errors import ConfigurationError, offered
 
 DEFAULT_FILE = Path("resonance.toml")
 PREFIX = "RESONANCE_"
@@ -112,9 +113,7 @@ def refuse_unknown_variables(known: Mapping[str, Sequence[str]]) -> None:
         section = given.partition("__")[0].lower()
         if section in known[""] or given in OTHER_VARIABLES or _of_kubernetes(given, value):
             continue
-        names = [*known[""], *(f"{part}__{key}" for part in known if part for key in known[part])]
-        near = difflib.get_close_matches(given.lower(), names, n=1)
-        meant = f" (did you mean {PREFIX}{near[0].upper()}?)" if near else ""
+        meant = offered(map(variable, settings_meant(given.lower().replace("__", "."), known)))
         raise ConfigurationError(
             f"{name}: there is no such setting{meant}; {', '.join(known[''])} can stand behind {PREFIX}, and a "
             f"section's settings behind two underscores ({PREFIX}INPUT__TOPICS)"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import nearest
 from resonance.pipeline.files.kinds import Kinds, is_constant, is_rfc3339
-from resonance.pipeline.files.notes import Note, clock_of, hardly_varying, notes_on_numbers, notes_on_times
+from resonance.pipeline.files.notes import Note, hardly_varying, notes_on_numbers, notes_on_times
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import source_of
 from resonance.pipeline.files.survey import FileSurvey
@@ -52,7 +52,7 @@ def _gaps(seen: FileSurvey, features: Sequence[str], settings: Settings) -> Iter
 
 
 def _times(seen: FileSurvey, time_path: str | None, columns: Columns) -> Iterator[Note]:
-    path = clock_of(seen, Kinds(seen)) if time_path is None else time_path
+    path = next(iter(Kinds(seen).clocks), None) if time_path is None else time_path
     if path not in seen.columns:
         return
     if not is_rfc3339(seen.columns[path]):
@@ -65,8 +65,8 @@ def _times(seen: FileSurvey, time_path: str | None, columns: Columns) -> Iterato
 def _keys(seen: FileSurvey) -> Iterator[Note]:
     """Yield a note on the column that could be the key, without which records have no stream."""
     found, why = source_of(seen, Kinds(seen)), 'without a key all records would be dead letters (stream = "key")'
-    if found is None:
+    if found is None or found.beside:
+        why = f"{found.naming}, and {why}" if found else why
         yield Note(f"{why}; name its column: --key COLUMN", dead_letters=seen.records)
     else:
-        text = f"{found.path} names what the records are of ({found.reason}), and {why}"
-        yield Note(text, "as their key", Columns(key=found.path), dead_letters=seen.records)
+        yield Note(f"{found.naming}, and {why}", "as their key", Columns(key=found.path), dead_letters=seen.records)

@@ -73,8 +73,9 @@ class Kinds:
         if not self.labels and len(flags) == 1 and seen.records >= FEWEST:
             self.labels = flags
         known = {*self.ids, *self.labels}
-        self.clocks = [path for path, column in columns if path not in known and _tells_time(last(path), column)]
-        """Of times, by name or by texts that are times; not all of them can be read."""
+        clocks = [path for path, column in columns if path not in known and _tells_time(last(path), column)]
+        self.clocks = sorted(clocks, key=lambda path: (*_as_clock(seen.columns[path]), path))
+        """Of times, by name or by texts that are times, the times of the records first; not all can be read."""
         known |= {*self.clocks}
         self.numbers = [path for path, column in columns if path not in known and _is_number(column)]
         """Of numbers, apart from a few texts."""
@@ -208,6 +209,12 @@ def _tells_time(name: str, column: Column) -> bool:
         return digits or any(_is_within(column, [those]) for those in _SCALES)
     texts = texts_with_digits(column)
     return column.only(str) and bool(texts) and (bool(_TIME.fullmatch(name)) or all(map(_CLOCK.fullmatch, texts)))
+
+
+def _as_clock(column: Column) -> tuple[int, bool, int, int]:
+    """Return what orders columns of times: what can be read, then what follows the records, and differs most often."""
+    falls = column.changes if column.falls is None else column.falls
+    return -is_rfc3339(column) - is_time(column), AGAIN * falls > column.changes, -column.changes, falls
 
 
 def _is_number(column: Column) -> bool:

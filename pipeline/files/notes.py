@@ -91,7 +91,7 @@ def notes_on(
     others = {*kinds.ids, *kinds.clocks, *unused}
     paths = [path for path in seen.columns if path not in others]
     features = [path for path in kinds.numbers if path not in unused]
-    clock = clock_of(seen, kinds)
+    clock = next(iter(kinds.clocks), None)
     times = [] if clock is None else notes_on_times(seen, clock, columns)
     return [
         *notes_on_numbers(seen, paths, kinds.numbers),
@@ -228,8 +228,10 @@ def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[No
 def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) -> Iterator[Note]:
     """Yield a note on the column that names the sources of the records, or on times that go back without one."""
     if found is not None:
-        text = f"{found.path} names what the records are of ({found.reason})"
-        if comes_again(seen, found.path):
+        text = found.naming
+        if found.beside:
+            yield Note(f"{text}; --key takes one: join them in a column of the file")
+        elif comes_again(seen, found.path):
             remedy = "a model for each" if found.certain else "only if each needs a model of its own"
             yield Note(text, remedy, Columns(key=found.path), advised=found.certain)
         else:
@@ -246,12 +248,6 @@ def _falls(seen: FileSurvey, clock: str) -> int:
     column = seen.columns[clock]
     ordered = seen.records >= FEWEST and (column.only(int, float) or is_time(column))
     return (column.falls or 0) if ordered else 0
-
-
-def clock_of(seen: FileSurvey, kinds: Kinds) -> str | None:
-    """Return the column that has the times of the records; one that can be read comes before others."""
-    clocks = sorted(kinds.clocks, key=lambda path: 2 - is_rfc3339(seen.columns[path]) - is_time(seen.columns[path]))
-    return next(iter(clocks), None)
 
 
 def _listed(paths: Sequence[str]) -> str:

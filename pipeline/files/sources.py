@@ -1,7 +1,9 @@
 """Which column names the sources of records, such as devices: each of them is a stream of its own."""
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 from resonance.pipeline.files.kinds import AGAIN, FEWEST, Kinds, grows, is_counter, is_marked, is_time, last
@@ -20,6 +22,9 @@ EVEN: Final = 1.25
 REPEATED: Final = 0.2
 """Share of times that come again from which they are of several sources."""
 
+CHANCE: Final = 20
+"""Pairs of records of one time that two columns would name alike by chance, at least, where they name none alike."""
+
 _NAME = re.compile(
     r"(?i)(.*[ ._-])?(device|machine|host|sensor|source|server|node|unit|asset|station|vehicle|engine|pump|meter|site|"
     r"service|instance|pod|container|entity|mac|imei|vin|gateway|router|robot|truck|valve|motor|inverter|experiment|run|ticker|symbol|customer|user|client|store|shop|turbine|plant)"
@@ -34,6 +39,14 @@ class SourceColumn(NamedTuple):
     reason: str
     certain: bool
     """Whether the order of the records proves it, or its name beside their times."""
+    beside: str = ""
+    """Another column, where only the names of both together are those of the sources."""
+
+    @property
+    def naming(self) -> str:
+        """Why it names the sources, as a sentence."""
+        names = f"{self.beside} and {self.path} together name" if self.beside else f"{self.path} names"
+        return f"{names} what the records are of ({self.reason})"
 
 
 def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
@@ -48,6 +61,9 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
         for path in sorted(paths, key=lambda each: -len(seen.columns[each].counts or ())):
             if reason := _divides(seen, path, clock):
                 return SourceColumn(path, reason, True)
+    for clock in clocks:
+        if (found := _together(seen, paths, clock)) is not None:
+            return found
     paths = [path for path in paths if comes_again(seen, path)]
     for path in paths:
         if _NAME.fullmatch(last(path)):
@@ -111,17 +127,40 @@ def _divides(seen: FileSurvey, path: str, clock: str) -> str:
     ordered = times.only(int, float) or is_time(times)
     if ordered and names.counts and times.falls and times.falls <= names.changes == len(names.counts) - 1:
         return f"{clock} begins again with another one of {len(names.counts):,}"
-    pairs = list(_pairs(seen, path, clock))
-    repeated = len(pairs) - len({time for _, time in pairs})
-    if len(pairs) >= FEWEST and repeated >= REPEATED * len(pairs) and len(set(pairs)) == len(pairs):
+    if _comes_again(list(_pairs(seen, clock, path))):
         return f"{clock} comes again, but not with the same one of {len(names.counts or ()):,}"
     return ""
 
 
-def _pairs(seen: FileSurvey, one: str, other: str) -> Iterator[tuple[Any, Any]]:
+def _together(seen: FileSurvey, paths: Sequence[str], clock: str) -> SourceColumn | None:
+    """Return the two columns that only together name the sources, as the times prove; those of the fewest sources."""
+    values = {path: [find(record, parse_path(path)) for record in seen.head] for path in (clock, *paths)}
+    proved = []
+    for both in combinations(paths, 2):
+        found = list(_rows(values[clock], *(values[path] for path in both)))
+        if not _comes_again(found):
+            continue
+        names = len({row[1:] for row in found})
+        if sum(count * (count - 1) // 2 for count in Counter(row[0] for row in found).values()) >= CHANCE * names:
+            proved.append((names, sorted(both, key=lambda path: (len(seen.columns[path].counts or ()), path))))
+    if not proved:
+        return None
+    _, (beside, path) = min(proved)
+    return SourceColumn(path, f"{clock} comes again, but not with the same two", True, beside)
+
+
+def _comes_again(found: Sequence[tuple[Any, ...]]) -> bool:
+    """Return whether many times come more than once, and never with the same names, which follow each."""
+    if len(found) < FEWEST or len(set(found)) < len(found):
+        return False
+    return len(found) - len({each[0] for each in found}) >= REPEATED * len(found)
+
+
+def _pairs(seen: FileSurvey, one: str, other: str) -> Iterator[tuple[Any, ...]]:
     """Yield the values of two columns in the first records that have both."""
     paths = parse_path(one), parse_path(other)
-    for record in seen.head:
-        pair = find(record, paths[0]), find(record, paths[1])
-        if not any(value is None or value is ABSENT for value in pair):
-            yield pair
+    return _rows(*([find(record, path) for record in seen.head] for path in paths))
+
+
+def _rows(*values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    return (row for row in zip(*values, strict=True) if None not in row and ABSENT not in row)

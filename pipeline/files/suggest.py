@@ -19,7 +19,7 @@ from resonance.pipeline.files.kinds import (
     names_each,
     names_kinds,
 )
-from resonance.pipeline.files.notes import NOTHING, Note, clock_of, hardly_varying, notes_on
+from resonance.pipeline.files.notes import NOTHING, Note, hardly_varying, notes_on
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import COMES_AGAIN, grows_within, source_of
 from resonance.pipeline.files.survey import FEW, MAX_NAMES, Column, FileSurvey
@@ -122,7 +122,8 @@ def suggest(
     arrays = [path for path, each in seen.columns.items() if each.only(list) and all(map(_is_array, each.sample))]
     as_array = bool(arrays) and len(seen.columns[arrays[0]].sample[0]) > len(numbers)
     source = source_of(seen, kinds)
-    left_out = {} if as_array else _left_out(seen, numbers, columns.key or (source and source.path))
+    sources = [columns.key] if columns.key else [source.path, source.beside] if source else []
+    left_out = {} if as_array else _left_out(seen, numbers, sources)
     features = arrays[0] if as_array else [path for path in numbers if path not in left_out]
     if chosen is not None:
         as_array, features = chosen in arrays, chosen if isinstance(chosen, str) else [*chosen]
@@ -175,7 +176,7 @@ def suggest(
             notes.append(Note(f"{path} is {count}, so it is not taken as their id: --set input.id_path={path} does so"))
     compared = "none" if seen.records <= MAX_NAMES else f"none of the first {MAX_NAMES:,}"
     reason = f"a text in every record, and {compared} comes twice" if ids and not named_ids else ""
-    clock = clock_of(seen, kinds)
+    clock = next(iter(kinds.clocks), None)
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
     id_path, timestamps = next(iter(ids), None), " ".join(columns.time) or None if time is None else None
     return Suggestion(
@@ -189,20 +190,20 @@ def _of_label(column: Column) -> str:
     return f"{' or '.join(values) if len(values) < 3 else f'{len(values)} values'}: labels, for evaluate --truth"
 
 
-def _left_out(seen: FileSurvey, numbers: Sequence[str], source: str | None) -> dict[str, str]:
+def _left_out(seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
     """Return why columns of numbers make bad features, by path; nothing where no other column would be left."""
-    found = {}
+    found, source = {}, next(iter(sources), "")
     for path in numbers:
         column = seen.columns[path]
         if is_constant(column, seen.records):
             found[path] = hardly_varying(column)
-        elif path == source:
+        elif path in sources:
             found[path] = "names what the records are of"
         elif 2 * column.present < seen.records:
             found[path] = f"missing in {seen.records - column.present:,} of {seen.records:,} records"
         elif is_counter(column, seen.records):
             found[path] = "counts the records, in even steps"
-        elif column.falls and source is not None and source in seen.columns and grows_within(seen, path, source):
+        elif column.falls and source in seen.columns and grows_within(seen, path, source):
             found[path] = f"grows for each {source}: a clock or a counter"
         elif grows(column, seen.records):
             again = f"grows, and begins again {column.falls:,} times" if column.falls else "never becomes less"

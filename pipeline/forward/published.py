@@ -43,9 +43,18 @@ class PublishedIncidents:
         self._positions: dict[TopicPartition, int] = {}
         self._table = IncidentTable()
 
+    def _outputs(self, reader: LogReader) -> dict[TopicPartition, str]:
+        return {at: kind for kind in FOLLOWED for at in partitions_there(reader, self._settings.topic(kind))}
+
+    def is_whole(self, reader: LogReader) -> bool:
+        """Return whether the topic and the alerts are there, and no output has expired."""
+        outputs = self._outputs(reader)
+        there = "alerts" in outputs.values() and reader.has(self._own)
+        return there and not any(first for first, _ in reader.bounds(outputs).values())
+
     def read(self, reader: LogReader) -> bool:
         """Take over what has come to the outputs and the topic; return whether anything has."""
-        kinds = {at: kind for kind in FOLLOWED for at in partitions_there(reader, self._settings.topic(kind))}
+        kinds = self._outputs(reader)
         if "alerts" not in kinds.values():
             # Without it every incident would seem to be gone.
             raise BrokerError(f"there is no topic {self._settings.topic('alerts')}, or it may not be seen")
@@ -106,11 +115,9 @@ def check_published(settings: Settings, reader: LogReader) -> tuple[int | None, 
     Outputs may be written meanwhile: what is published has `BEHIND_SECONDS` to follow. The number is None where nothing
     can be compared: without the topic of incidents, and where outputs have expired, which a publisher may have read.
     """
-    there = {kind: partitions_there(reader, settings.topic(kind)) for kind in (*FOLLOWED, INCIDENTS.name)}
-    followed = [at for kind in FOLLOWED for at in there[kind]]
-    if not (there["alerts"] and there[INCIDENTS.name]) or any(first for first, _ in reader.bounds(followed).values()):
-        return None, []
     published = PublishedIncidents(settings)
+    if not published.is_whole(reader):
+        return None, []
     published.read(reader)
     changes, until = published.changes(), monotonic() + BEHIND_SECONDS
     while changes and monotonic() < until:

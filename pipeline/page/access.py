@@ -3,11 +3,10 @@
 import hmac
 from typing import Final
 
-import orjson
 from aiohttp import web
 from resonance.pipeline.config.messages import variable
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.worker.http.pages import foreign_host, is_loopback
+from resonance.pipeline.worker.http.pages import foreign_host, is_loopback, json_response
 
 PAGES: Final = ("/", "/stream", "/cluster", "/incident", "/events", "/operations")
 """Addresses that show the page; what they are about stands behind the question mark."""
@@ -68,11 +67,6 @@ class Access:
         refused = json_response({"error": text}, 401)
         refused.headers["WWW-Authenticate"] = "Bearer"
         return refused
-
-
-def json_response(shown: dict[str, object], status: int) -> web.Response:
-    """Return a short answer that is no file."""
-    return web.Response(body=orjson.dumps(shown), status=status, content_type="application/json")
 
 
 def _equal(given: str, wanted: str) -> bool:

@@ -4,7 +4,6 @@ They are read only while a page is open, and at most every few seconds.
 """
 
 import asyncio
-import os
 import re
 import time
 from collections import defaultdict
@@ -19,6 +18,7 @@ import aiohttp
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
+from resonance.pipeline.errors import system_reason
 from resonance.pipeline.kafka.acl import Acl
 from resonance.pipeline.kafka.admin import latest_offsets
 from resonance.pipeline.kafka.clients import new_client
@@ -237,7 +237,7 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {PAGE_SECONDS:g} s"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return os.strerror(error.os_error.errno) if error.os_error.errno else "no connection"
+        return system_reason(error.os_error) or "no connection"
     return str(error) or type(error).__name__
 
 

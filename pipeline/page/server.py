@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,13 +10,14 @@ from typing import Any, Final, TypeVar
 
 import orjson
 from aiohttp import web
-from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, system_reason
 from resonance.pipeline.page import answers, query
-from resonance.pipeline.page.access import PAGES, Access, json_response
+from resonance.pipeline.page.access import PAGES, Access
 from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
 from resonance.pipeline.page.query import Parameter
 from resonance.pipeline.page.view import DeploymentView
+from resonance.pipeline.worker.http.pages import json_response
 
 STATIC: Final = Path(__file__).parent / "static"
 """The built files."""
@@ -122,10 +122,9 @@ class PageServer:
         try:
             await web.TCPSite(self._runner, host, port).start()
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise ConfigurationError(
-                f"the page cannot be served on {host}:{port} ({reason}); another one may be open there: give this one "
-                "its own --port, and --host an address of this machine"
+                f"the page cannot be served on {host}:{port} ({system_reason(error)}); another one may be open there: "
+                "give this one its own --port, and --host an address of this machine"
             ) from error
         self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._ask())]
 

@@ -123,7 +123,7 @@ class FileReplay:
         """Add a partition."""
         task = make_task(self._settings, *at, self._context)
         found = Replayed(*at, start="empty models")
-        self._partitions[at] = Answering(self._settings.name, found, task, make_sink())
+        self._partitions[at] = Answering(found, task, make_sink())
 
     def take(self, records: Sequence[Record]) -> Outputs:
         """Learn the next records of a partition; write and return their outputs."""

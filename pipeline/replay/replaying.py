@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,10 @@ from resonance.pipeline.kernels import compile_engine
 from resonance.pipeline.replay import file_partitions
 from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges
-from resonance.pipeline.replay.run import EXAMPLES, Replayed, replay_partition
+from resonance.pipeline.replay.run import Replayed, replay_partition
 from resonance.pipeline.replay.sinks import TOPICS, FolderSink, Nowhere, Sink, TopicSink, join_parts, open_folder
 from resonance.pipeline.replay.two_stage_file import MADE_ORDER, Routes, by_time, read_rows, replay_two_stages
+from resonance.pipeline.task.dead_letters import EXAMPLES
 from resonance.pipeline.task.range_changes import together
 from resonance.pipeline.topics.configuration import differences_of, made_with, refuse_or_warn
 from resonance.pipeline.topics.kinds import Topics
@@ -62,11 +65,10 @@ class Summary:
 
     @property
     def examples(self) -> list[dict[str, str]]:
-        """The first dead letters of each class."""
-        found: dict[str, list[dict[str, str]]] = {}
-        for each in (each for part in self.parts for each in part.examples):
-            found.setdefault(each["class"], []).append(each)
-        return [each for _, own in sorted(found.items()) for each in own[:EXAMPLES]]
+        """The earliest dead letters of each class."""
+        every = sorted((each for part in self.parts for each in part.examples), key=attrgetter("kind", "age"))
+        kinds = groupby(every, attrgetter("kind"))
+        return [each.as_json() for _, own in kinds for each in islice(own, EXAMPLES)]
 
     @property
     def alerts(self) -> Counter[str]:

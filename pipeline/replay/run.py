@@ -4,19 +4,19 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Final
 
 import orjson
 from resonance.engine.drift.layout import RANGE, STREAM_BASE
-from resonance.pipeline.dead_letters.records import StoredDeadLetter
-from resonance.pipeline.records import Message, Outputs, Record
+from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.replay.initial_models import find_start, later_version
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.replay.sinks import Sink
 from resonance.pipeline.task.alerts.kernels import stream_rules
+from resonance.pipeline.task.counts import DeadLetterExample
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.range_changes import RestlessRanges
 from resonance.pipeline.tasks import Task
@@ -32,12 +32,6 @@ ALERTS_FROM: Final = 400
 
 LOOKED_AT: Final = 1_000
 """Streams of a partition that are looked at for this: each may have to be read from disk."""
-
-EXAMPLES: Final = 3
-"""Most dead letters of a class that are shown."""
-
-SHOWN_CHARACTERS: Final = 80
-"""Most characters that are shown of the value of a dead letter."""
 
 _offset = attrgetter("offset")
 
@@ -89,8 +83,8 @@ class Replayed(PartitionResult):
     events: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
     """Dead letters by class."""
-    examples: list[dict[str, str]] = field(default_factory=list)
-    """The first dead letters of each class (`EXAMPLES`)."""
+    examples: list[DeadLetterExample] = field(default_factory=list)
+    """The first dead letters of each class."""
     alerts: dict[str, int] = field(default_factory=dict)
     """Alerts that opened, by rule."""
     open_alerts: dict[str, int] = field(default_factory=dict)
@@ -106,18 +100,23 @@ class Replayed(PartitionResult):
 class Answering:
     """A partition that is being replayed, with its counts in `found`.
 
-    `name` is that of the deployment. Records below ``found.begin`` are learned without outputs.
+    Records below ``found.begin`` are learned without outputs.
     """
 
-    def __init__(self, name: str, found: Replayed, task: Task, sink: Sink) -> None:
-        self._name, self._found, self.task, self._sink = name, found, task, sink
+    def __init__(self, found: Replayed, task: Task, sink: Sink) -> None:
+        self._found, self.task, self._sink = found, task, sink
         self._before: Counter[str] = task.counts.dead_letters
         self._dead_letters: Counter[str] = Counter()
 
     def go_on(self, task: Task) -> None:
         """Process the next records with other models."""
-        self._dead_letters += self.task.counts.dead_letters - self._before
+        self._count()
         self.task, self._before = task, task.counts.dead_letters
+
+    def _count(self) -> None:
+        counts = self.task.counts
+        self._dead_letters += counts.dead_letters - self._before
+        self._found.examples += chain.from_iterable(counts.dead_letter_examples.values())
 
     def take(self, batch: Sequence[Record]) -> Outputs:
         """Learn the next records; write and return the outputs of those in the range."""
@@ -138,21 +137,7 @@ class Answering:
                 if alert["kind"] == "opened":
                     found.alerts[alert["rule"]] = found.alerts.get(alert["rule"], 0) + 1
             self._sink.write(outputs)
-            for message in outputs.dead_letters:
-                self._show(message)
         return outputs
-
-    def _show(self, message: Message) -> None:
-        examples, name = self._found.examples, f"{self._name}.error.class"
-        kind = next((text.decode() for header, text in message.headers if header == name and text), "")
-        if sum(each["class"] == kind for each in examples) == EXAMPLES:
-            return
-        content = message.key, message.value, message.headers
-        stored = StoredDeadLetter.of(Record(self._found.topic, self._found.partition, -1, -1, *content), self._name)
-        if stored is not None:
-            value = (message.value or b"").decode(errors="replace")
-            shown = value if len(value) <= SHOWN_CHARACTERS else f"{value[: SHOWN_CHARACTERS - 3]}..."
-            examples.append({"source": stored.where, "class": stored.kind, "message": stored.message, "value": shown})
 
     def close(self) -> Replayed:
         """Ensure that the outputs are stored and return the result."""
@@ -162,7 +147,8 @@ class Answering:
         self._found.warm_up = self.task.counts.totals.warm_up_text
         self._found.unwatched = [model.name for model in islice(self.task.models, LOOKED_AT) if not is_watched(model)]
         self._found.ranges = self.task.health.ranges.found()
-        self._found.dead_letters = dict(self._dead_letters + (self.task.counts.dead_letters - self._before))
+        self._count()
+        self._found.dead_letters = dict(self._dead_letters)
         return self._found
 
 
@@ -172,7 +158,7 @@ def replay_partition(part: PartitionRange, make_sink: Callable[[], Sink], report
         start = find_start(reader, part, part.begin)
         begin, end = max(part.begin, start.offset), max(part.end, start.offset)
         found = Replayed(*part.at, begin, end, start.text, start.notes)
-        answering = Answering(part.source.settings.name, found, start.task, make_sink())
+        answering = Answering(found, start.task, make_sink())
         try:
             while True:
                 later = later_version(reader, part, start)

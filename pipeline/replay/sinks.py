@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
 import orjson
+from resonance.pipeline.bounded_cache import BoundedCache
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message, Outputs
@@ -26,7 +27,6 @@ FILES: Final[Mapping[str, str]] = {kind: f"{kind.replace('_', '-')}.jsonl" for k
 SEND_SECONDS: Final = 60.0
 
 _BUFFER: Final = 1024 * 1024
-_KEPT: Final = 50_000
 
 
 class Sink(Protocol):
@@ -59,7 +59,7 @@ class FolderSink:
         self._files: dict[str, BinaryIO] = {}
         for kind in kinds:
             self._files[kind] = part_of(folder, kind, part).open("wb", buffering=_BUFFER)
-        self._keys: dict[bytes | None, bytes] = {}
+        self._keys = BoundedCache(lambda key: orjson.dumps(as_text(key)))
 
     def __del__(self) -> None:
         """Close what a failure left open: Python 3.14 would report once more that it cannot be written."""
@@ -75,12 +75,7 @@ class FolderSink:
                 file.write(b"".join(map(form, messages)))
 
     def _line(self, message: Message) -> bytes:
-        key = self._keys.get(message.key)
-        if key is None:
-            if len(self._keys) >= _KEPT:
-                self._keys.clear()
-            key = self._keys[message.key] = orjson.dumps(as_text(message.key))
-        return b'{"key":%b,"value":%b}\n' % (key, message.value or b"null")
+        return b'{"key":%b,"value":%b}\n' % (self._keys[message.key], message.value or b"null")
 
     def close(self, models: Iterable[StreamModel] = ()) -> None:
         """Write the clusters of the models and what is buffered, and close the files."""

@@ -1,20 +1,44 @@
 """What a partition task counts, for the metrics and for what a worker says of its work."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from resonance.pipeline.errors import counted
+from resonance.schemas.common import place_of, place_text
+
+SHOWN_CHARACTERS: Final = 80
+"""Most characters that are shown of the value of a dead letter."""
 
 
 class DeadLetterExample(NamedTuple):
-    """The first dead letter of its class that a task has seen."""
+    """One of the first dead letters of its class that a task has written."""
 
-    offset: int
+    kind: str
+    timestamp: int
+    """Kafka's, of its record."""
+    source: tuple[str, int, int, int | None]
+    """Topic, partition, offset and element of its record."""
     message: str
     value: bytes
     """The first bytes of its record's value."""
+
+    @property
+    def where(self) -> str:
+        """Where its record stands: ``features[0]@42``."""
+        return place_text(place_of(*self.source))
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """What orders those of several partitions: time and offset."""
+        return self.timestamp, self.source[2]
+
+    def as_json(self) -> dict[str, str]:
+        """Return the example as people read it."""
+        value = self.value.decode(errors="replace")
+        shown = value if len(value) <= SHOWN_CHARACTERS else f"{value[: SHOWN_CHARACTERS - 3]}..."
+        return {"source": self.where, "class": self.kind, "message": self.message, "value": shown}
 
 
 class Totals(NamedTuple):
@@ -64,8 +88,8 @@ class Counts:
     """Records with a null value."""
     dead_letters_by_stage: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Dead letters by stage and class."""
-    dead_letter_examples: Mapping[tuple[str, str], DeadLetterExample] = field(default_factory=dict)
-    """The first one of each."""
+    dead_letter_examples: Mapping[tuple[str, str], Sequence[DeadLetterExample]] = field(default_factory=dict)
+    """The first ones of each that were written."""
     stream_loads: int = 0
     """Models that came back from the temporary file."""
     totals: Totals = field(default_factory=Totals)

@@ -1,6 +1,6 @@
 """Dead letters of a partition: their counts, their messages, and the checks of stream keys."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -10,6 +10,9 @@ from resonance.pipeline.records import STREAM_BYTES, Outputs
 from resonance.pipeline.task.counts import DeadLetterExample
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.encode.assignments import Encoder
+
+EXAMPLES: Final = 3
+"""Most dead letters of a class that are kept as examples."""
 
 EXAMPLE_BYTES: Final = 10_000
 """Bytes of a value that are kept as an example."""
@@ -24,8 +27,8 @@ class DeadLetters:
         self._topic_ids = topic_ids
         self.seen: dict[tuple[str, str], int] = {}
         """Number of dead letters by stage and class."""
-        self.examples: dict[tuple[str, str], DeadLetterExample] = {}
-        """The first one of each."""
+        self.examples: dict[tuple[str, str], Sequence[DeadLetterExample]] = {}
+        """The first ones of each that were written."""
 
     def record(self, records: RecordColumns, faults: list[Fault], outputs: Outputs | None, version: int) -> None:
         """Count the faults of a batch, given in any order, and add their dead letters to the outputs.
@@ -35,11 +38,11 @@ class DeadLetters:
         faults.sort(key=attrgetter("index"))
         for fault in faults:
             kinds = fault.stage, fault.kind
-            if kinds not in self.seen:
-                first = fault.record or records[fault.index]
-                value = (first.value or b"")[:EXAMPLE_BYTES]
-                self.examples[kinds] = DeadLetterExample(first.offset, fault.message, value)
             self.seen[kinds] = self.seen.get(kinds, 0) + 1
+            if outputs is not None and len(own := self.examples.get(kinds, ())) < EXAMPLES:
+                record = fault.record or records[fault.index]
+                content = self._encoder.source(record), fault.message, (record.value or b"")[:EXAMPLE_BYTES]
+                self.examples[kinds] = *own, DeadLetterExample(fault.kind, record.timestamp, *content)
         if outputs is not None and faults:
             messages = [
                 self._encoder.dead_letter(

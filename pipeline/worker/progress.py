@@ -9,6 +9,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 import orjson
@@ -230,8 +231,9 @@ class Progress:
             return
         self._warned.add(kind)
         seen = (partition.task.counts.dead_letter_examples for partition in self._partitions)
-        example = next((examples[kind] for examples in seen if kind in examples), None)
-        shown = "" if example is None else f"; the first one, offset {example.offset:,}: {example.message}"
+        first = (example for examples in seen for example in examples.get(kind, ()))
+        example = min(first, key=attrgetter("age"), default=None)
+        shown = "" if example is None else f"; the first one, {example.where}: {example.message}"
         hint = "" if example is None else self._hint(example)
         _log.warning("%d of the last %d records are dead letters of class %s%s%s", count, new, kind[1], shown, hint)
 

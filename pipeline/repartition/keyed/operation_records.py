@@ -30,11 +30,11 @@ from resonance.engine.base import MAGNITUDE
 from resonance.engine.hcaea.operations import MAX_NODES
 from resonance.engine.labels import MAX_CLASSES
 from resonance.pipeline import mismatches
+from resonance.pipeline.bounded_cache import BoundedCache
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.repartition.envelope import MAX_PARTITIONS, TOPIC_NAME
 from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES
 from resonance.pipeline.task.decode.record_batch import TRACE_BYTES
-from resonance.pipeline.task.encode.assignments import KeptTexts
 from resonance.pipeline.task.encode.message_sizes import ANSWER_BYTES, CAUSE_BYTES
 from resonance.pipeline.timestamps import is_canonical
 
@@ -131,7 +131,7 @@ class Reader:
 
     def __init__(self, where: str) -> None:
         self._where = where
-        self._parts, self._topics, self._times = KeptTexts(_part_of), KeptTexts(_topic_of), KeptTexts(_time_of)
+        self._parts, self._topics, self._times = BoundedCache(_part_of), BoundedCache(_topic_of), BoundedCache(_time_of)
 
     def read(self, records: Sequence[SourceRecord]) -> list[SubtreeOperation]:
         """Return the content of messages, in order.

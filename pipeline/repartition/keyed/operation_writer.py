@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from resonance.engine import Operations
 from resonance.engine.base import BoolArray, IntArray
+from resonance.pipeline.bounded_cache import KEPT, BoundedCache
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Message, Outputs
@@ -28,7 +29,6 @@ from resonance.pipeline.repartition.keyed.operation_records import (
 )
 from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES, check_room, most_vectors
 from resonance.pipeline.task.decode.record_batch import RecordBatch
-from resonance.pipeline.task.encode.assignments import KEPT, KeptTexts
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 
@@ -130,7 +130,7 @@ class OperationWriter:
         self._settings = settings
         self._topic, self._partition = topic.encode(), partition
         self._where = f"{topic}[{partition}]"
-        self._ways = KeptTexts(lambda part: _Way(key := part_name(*part).encode(), partition_of(key, routes)))
+        self._ways = BoundedCache(lambda part: _Way(key := part_name(*part).encode(), partition_of(key, routes)))
         # Per model, its version and what its subtrees need to describe clusters in the units of the input.
         self._preparations: dict[str, tuple[int, bytes]] = {}
 

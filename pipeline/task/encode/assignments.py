@@ -5,7 +5,7 @@ and time. A test holds that the bytes equal those of orjson for a `schemas.Assig
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
 from typing import Any, Final, NamedTuple, Self
@@ -14,6 +14,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 from resonance.engine.base import IntArray, LabelAnswers, Step
+from resonance.pipeline.bounded_cache import BoundedCache
 from resonance.pipeline.columns import Texts, Times
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import (
@@ -39,30 +40,10 @@ from resonance.schemas.common import offset_text
 
 DEAD_LETTER_BYTES: Final = 900_000
 """Bytes of a dead letter; longer values are cut."""
-KEPT = 20_000
-"""Texts kept of each kind; numbers of clusters and nodes are never used again, so old texts must go."""
 MIN_TEXTS: Final = 1_000
 """Least number of streams that are kept, however few a partition may have."""
 
 _WARMING = '"status":"warming_up","cluster":null,"clusters":[],"score":'
-
-
-class KeptTexts(dict[Any, Any]):
-    """Caches the result of a function for each key, unless it is None, and drops everything at `KEPT` entries."""
-
-    __slots__ = ("_make",)
-
-    def __init__(self, make: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, key: Any) -> Any:
-        made = self._make(key)
-        if made is not None:
-            if len(self) >= KEPT:
-                self.clear()
-            self[key] = made
-        return made
 
 
 class StreamTexts:
@@ -75,7 +56,7 @@ class StreamTexts:
         self.prefix = f"{stream}/{version}/"
         self._head = f'}},"stream":"{stream}","version":{version},'
         self.warming = f"{self._head}{_WARMING}".encode()
-        self._clusters = KeptTexts(self._flat_text if depth == 1 else self._deep_text)
+        self._clusters = BoundedCache(self._flat_text if depth == 1 else self._deep_text)
 
     def cluster_id(self, path: Sequence[int], number: int) -> str:
         """Return the id of a cluster as messages have it."""
@@ -127,8 +108,8 @@ class Encoder:
         self._name = settings.name
         self._plain = settings.output.envelope != "cloudevents"
         self._place = (topic, partition)
-        self._texts = KeptTexts(partial(_PlaceTexts.of, settings.name))
-        self._ce_times = KeptTexts(lambda text: ("ce_time", text.encode()))
+        self._texts = BoundedCache(partial(_PlaceTexts.of, settings.name))
+        self._ce_times = BoundedCache(lambda text: ("ce_time", text.encode()))
 
     def assignments(
         self,
@@ -249,7 +230,7 @@ class Encoder:
         decided_by : SourceRecord, optional
             The record that decided it, where that is a later one.
         """
-        (topic, partition, offset, element), to = self._source(record), None
+        (topic, partition, offset, element), to = self.source(record), None
         if isinstance(record, RoutedRecord):
             to = partition
         dead_letter: DeadLetter = {
@@ -268,7 +249,7 @@ class Encoder:
         if isinstance(record, RoutedRecord):
             dead_letter["routes_offset"] = str((decided_by or record).offset)
         if decided_by is not None:
-            of, number, at, its = self._source(decided_by)
+            of, number, at, its = self.source(decided_by)
             dead_letter["decided_by"] = f"{of}-{number}-{offset_text(at, its)}"
         headers = [*(record.headers or ()), *dead_letter_headers(self._name, dead_letter)]
         if len(record.key or b"") + len(record.value or b"") + _size(headers) <= DEAD_LETTER_BYTES:
@@ -298,7 +279,7 @@ class Encoder:
         text = dead_letter_headers(self._name, dead_letter)
         return Message(None if record.key is None else key, None if record.value is None else value, headers + text)
 
-    def _source(self, record: SourceRecord) -> tuple[str, int, int, int | None]:
+    def source(self, record: SourceRecord) -> tuple[str, int, int, int | None]:
         """Return topic, partition and offset at which a record was read first, and which of its message it is."""
         if isinstance(record, RoutedRecord):
             return record.topic, record.partition, record.source_offset, record.element

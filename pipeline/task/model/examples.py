@@ -103,9 +103,10 @@ class Examples:
         if last - first <= _FEW:
             return [at for at, number in enumerate(cluster.tolist(), first) if number >= 0]
         # Once a cluster has enough of a block, few records are above the least of them.
-        full = sorted((number, own.best[-1].score) for number, own in self._clusters.items() if own.is_full(block))
-        numbers, least = ([each[column] for each in full] for column in (0, 1))
-        known = np.array(numbers, dtype=np.int64), np.array(least, dtype=np.float64)
+        numbers = sorted(self._clusters if len(self._clusters) < len(cluster) else {*cluster.tolist()})
+        there = ((number, self._clusters.get(number)) for number in numbers)
+        full = {number: own.best[-1].score for number, own in there if own is not None and own.is_full(block)}
+        known = np.array([*full], dtype=np.int64), np.array([*full.values()], dtype=np.float64)
         return [first + at for at in best_of(cluster, step.score[first:last], *known)]
 
     def _add(self, cluster: int, score: float, block: int, batch: RecordBatch, position: int) -> None:

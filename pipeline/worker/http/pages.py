@@ -8,7 +8,6 @@ import asyncio
 import errno
 import hmac
 import ipaddress
-import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final, Protocol
@@ -19,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 from resonance.pipeline.config.messages import variable
 from resonance.pipeline.config.sections import WorkerSection
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import ConfigurationError, system_reason
 from resonance.pipeline.worker.http.assignments import ASSIGN_PATH, AT_ONCE, RecordAssignments
 from resonance.pipeline.worker.http.metrics import exposition
 from resonance.pipeline.worker.http.page_client import RESUME_PATH, SCHEME, is_signed
@@ -138,16 +137,16 @@ class Pages:
         assign = (
             {f"POST {ASSIGN_PATH}": "the assignment of a record, which is not learned"} if self._assignments else {}
         )
-        return _json({"pages": PAGES | assign | {f"GET {own}": OWN_PAGES[own]}}, 200)
+        return json_response({"pages": PAGES | assign | {f"GET {own}": OWN_PAGES[own]}}, 200)
 
     @web.middleware
     async def _authorized(self, request: web.Request, handler: Answer) -> web.StreamResponse:
         if self._token and await self._has_token(request):
             return await handler(request)
         if error := foreign_host(request, self._host):
-            return _json({"error": error}, 403)
+            return json_response({"error": error}, 403)
         if self._token and request.path not in PROBES:
-            refused = _json({"error": "this page needs the worker's token: Authorization: Bearer TOKEN"}, 401)
+            refused = json_response({"error": "this page needs the worker's token: Authorization: Bearer TOKEN"}, 401)
             refused.headers["WWW-Authenticate"] = "Bearer"
             return refused
         return await handler(request)
@@ -165,11 +164,11 @@ class Pages:
 
     async def _livez(self, request: web.Request) -> web.Response:
         live, shown = await self._content.live()
-        return _json(shown, 200 if live else 503)
+        return json_response(shown, 200 if live else 503)
 
     async def _readyz(self, request: web.Request) -> web.Response:
         ready, shown = await self._content.ready()
-        return _json(shown, 200 if ready else 503)
+        return json_response(shown, 200 if ready else 503)
 
     async def _own_page(self, request: web.Request) -> web.Response:
         page, content_type = await self._content.page(request)
@@ -181,7 +180,7 @@ class Pages:
         assert self._assignments is not None  # noqa: S101 - or there is no such route
         room = self._assignments.room
         if room.locked():
-            refused = _json({"error": f"{AT_ONCE} requests are being answered; ask again in a second"}, 503)
+            refused = json_response({"error": f"{AT_ONCE} requests are being answered; ask again in a second"}, 503)
             refused.headers["Retry-After"] = "1"
             return refused
         async with room:
@@ -192,18 +191,18 @@ class Pages:
         if refused := _of_browser(request, "use `resonance dlq resume`"):
             return refused
         if request.content_type != "application/json":
-            return _json({"error": "send JSON, with Content-Type: application/json"}, 415)
+            return json_response({"error": "send JSON, with Content-Type: application/json"}, 415)
         try:
             body = orjson.loads(await request.read() or b"{}")
             partition = body.get("partition")
             if partition is not None and not isinstance(partition, str):
                 raise ValueError("partition is text, such as features[0]")
         except (ValueError, AttributeError) as error:
-            return _json({"error": f"the request cannot be read: {error}"}, 400)
+            return json_response({"error": f"the request cannot be read: {error}"}, 400)
         resumed = await self._content.resume(partition)
         if partition is not None and not resumed:
-            return _json({"error": f"{partition} is not paused on this worker", "resumed": []}, 404)
-        return _json({"resumed": resumed}, 200)
+            return json_response({"error": f"{partition} is not paused on this worker", "resumed": []}, 404)
+        return json_response({"resumed": resumed}, 200)
 
 
 def is_loopback(host: str) -> bool:
@@ -247,10 +246,11 @@ def _of_browser(request: web.Request, instead: str) -> web.Response | None:
     """Return the refusal of a request of a page: a browser names it, whatever machine its name was made to point to."""
     if "Origin" not in request.headers:
         return None
-    return _json({"error": f"no page of a browser may ask for this; {instead}"}, 403)
+    return json_response({"error": f"no page of a browser may ask for this; {instead}"}, 403)
 
 
-def _json(shown: dict[str, Any], status: int) -> web.Response:
+def json_response(shown: dict[str, Any], status: int) -> web.Response:
+    """Return a short answer that is no file."""
     return web.Response(body=orjson.dumps(shown), status=status, content_type="application/json")
 
 
@@ -260,8 +260,7 @@ def _not_listening(host: str, port: int, error: OSError) -> ConfigurationError:
             f"worker.web_port = {port}: something listens on {host}:{port} already, perhaps another worker; give each "
             "worker of a machine its own port (--web-port)"
         )
-    reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
     return ConfigurationError(
-        f"worker.web_host = {host}, worker.web_port = {port}: cannot listen there ({reason}); "
+        f"worker.web_host = {host}, worker.web_port = {port}: cannot listen there ({system_reason(error)}); "
         "choose an address of this machine and a port of at least 1024"
     )

@@ -58,10 +58,12 @@ def test_settings_of_the_command_line_are_saved_and_not_advised_again(tmp_path, 
 def test_bootstrap_finds_the_features_of_a_file_and_keeps_the_name_and_the_topic(tmp_path, printed, name, monkeypatch):
     learned = []
     monkeypatch.setattr(bootstrapping, "bootstrap", lambda *given, **_: learned.append(given) or [])
-    arguments = ["bootstrap", "own.csv", "--yes", "--set", "name=shop", "--set", "input.topics=live"]
+    (tmp_path / "shop.toml").write_text("[limits]\nstreams = 9\n")
+    arguments = ["bootstrap", "own.csv", "--yes", "--name", "shop", "--topics", "live", "--config", "shop.toml"]
     shown = printed(run, *arguments, "--set", "stream=key")
     ((settings, file, _),) = learned
     assert (settings.name, settings.input.topics, settings.stream) == ("shop", ("live",), "key")
     assert (settings.input.features, file.columns.key, file.columns.time) == (("load",), name, ("at",))
-    assert """`resonance worker --set 'input.features=["load"]'` goes on as group shop""" in shown.out
+    given = """--set 'input.features=["load"]' --set name=shop --set input.topics=live --set stream=key"""
+    assert f"`resonance worker --config shop.toml {given}` goes on as group shop" in shown.out
     assert "input.topics" in printed(run, "bootstrap", "own.csv", code=2).err

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from resonance.pipeline.cli.options import given
 from resonance.pipeline.config.properties import OWNED
+from resonance.pipeline.config.reference import reference
 from resonance.pipeline.config.sections import TopicsSection
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
@@ -192,6 +193,11 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
         )
 
 
+def test_every_setting_is_offered_for_its_name_with_a_slip():
+    for row in (row for section, rows in reference().items() if not section.startswith("engine") for row in rows):
+        assert f"(did you mean {row.name}?)" in refusal({row.name + row.name[-1]: "x"})
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
@@ -199,7 +205,17 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
         ({"nme": "x"}, r"did you mean name\?"),
         ({"id_path": "x"}, r"^id_path: there is no such setting \(did you mean input\.id_path\?\); the settings can"),
         ({"bootstrap.servers": "x"}, r"^bootstrap: there is no such setting \(did you mean broker\.bootstrap\?\); "),
-        ({"limits.steams": 3}, r"^limits\.steams: there is no such setting \(did you mean streams\?\); the section"),
+        (
+            {"limits.steams": 3},
+            r"^limits\.steams: there is no such setting \(did you mean limits\.streams\?\); the sec",
+        ),
+        ({"limits.ttl": 3}, r"did you mean limits\.stream_ttl\?"),
+        ({"prepare.warmupp": 3}, r"did you mean prepare\.warmup_records\?"),
+        ({"input.idd": "x"}, r"did you mean input\.id_path\?"),
+        ({"worker.web": "x"}, r"did you mean worker\.web_host or worker\.web_port or worker\.web_token\?"),
+        ({"prepare.xyzzy": 3}, r"^prepare\.xyzzy: there is no such setting; the section"),
+        ({"engine.namee": "x"}, r"did you mean engine\.name\?"),
+        ({"engine.tauu": 1}, r"did you mean engine\.tau\?"),
         ({"prepare.categories.mode": '["a"]'}, r"""as JSON: --set 'prepare\.categories=\{"mode": \["a"\]\}'$"""),
         ({"engine.landmark": 3}, r"^engine\.landmark = 3: .*did you mean landmarks\?\)$"),
         ({"engine.landmarks": 2}, r"^engine\.landmarks = 2: must be an integer of at least 64"),
@@ -426,6 +442,8 @@ def test_variables_of_a_kubernetes_service_and_of_the_tests_are_none_of_ours(nam
         ("RESONANCE_NAEM", r"did you mean RESONANCE_NAME\?"),
         ("RESONANCE_WORKER_WEB_PORT", r"did you mean RESONANCE_WORKER__WEB_PORT\?"),
         ("RESONANCE_INPUT_TOPICS", r"did you mean RESONANCE_INPUT__TOPICS\?"),
+        ("RESONANCE_WARMUPP", r"did you mean RESONANCE_PREPARE__WARMUP_RECORDS\?"),
+        ("RESONANCE_PREPARE_WARMUPP", r"did you mean RESONANCE_PREPARE__WARMUP_RECORDS\?"),
         ("RESONANCE_XYZZY", r"there is no such setting; name, stream, .*two underscores \(RESONANCE_INPUT__TOPICS\)"),
     ],
 )

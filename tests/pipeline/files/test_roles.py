@@ -48,7 +48,7 @@ FOUR = [measured(box=f"b{n % 4}", at=stamp(n // 4)) for n in range(4_000)]
 
 
 def test_names_whose_times_come_again_are_those_of_sources():
-    assert source(FOUR) == ("box", "at comes again, but not with the same one of 4", True)
+    assert source(FOUR) == ("box", "at comes again, but not with the same one of 4", True, "")
     (note,) = [note for note in noted(FOUR).notes if note.change.key]
     assert note.text == "box names what the records are of (at comes again, but not with the same one of 4)"
     assert (note.option, note.advised) == ("--key box", True)
@@ -57,7 +57,7 @@ def test_names_whose_times_come_again_are_those_of_sources():
 
 def test_names_of_parts_of_a_file_whose_times_begin_again_are_those_of_sources():
     rows = [measured(trial=trial, at=stamp(n)) for trial in range(30) for n in range(500 + trial)]
-    assert source(rows) == ("trial", "at begins again with another one of 30", True)
+    assert source(rows) == ("trial", "at begins again with another one of 30", True, "")
     assert noted(rows).left_out["trial"] == "names what the records are of"
     assert noted(rows).features == ["load", "heat"]
 
@@ -65,6 +65,23 @@ def test_names_of_parts_of_a_file_whose_times_begin_again_are_those_of_sources()
 def test_of_sites_and_their_machines_the_machines_are_the_sources():
     rows = [measured(site=f"s{n % 6 // 3}", box=f"b{n % 6}", at=stamp(n // 6)) for n in range(6_000)]
     assert source(rows).path == "box"
+
+
+def test_two_columns_that_only_together_name_the_sources_are_said_to_though_one_is_the_key():
+    rows = [measured(mode=DRAW.choice("xyz"), site=f"s{n % 6 // 3}", box=n % 3, at=stamp(n // 6)) for n in range(6_000)]
+    found = noted(rows)
+    assert str(found.notes[-1]) == (
+        "site and box together name what the records are of (at comes again, but not with the same two); --key "
+        "takes one: join them in a column of the file"
+    )
+    assert (found.features, found.left_out["box"]) == (["load", "heat"], "names what the records are of")
+    assert source([{**row, "box": DRAW.randrange(3)} for row in rows]) != source(rows)
+
+
+@pytest.mark.parametrize("first", ["since", "clock"])
+def test_of_several_times_those_that_go_with_the_records_are_theirs(first):
+    rows = [measured(since=stamp(n // 100), born=stamp(DRAW.randrange(9_999)), clock=stamp(n)) for n in range(1_000)]
+    assert noted([{first: row[first], **row} for row in rows]).time_path == "clock"
 
 
 @pytest.mark.parametrize(("name", "certain"), [("machine_id", True), ("host", True), ("lot", False), ("variety", None)])

@@ -143,10 +143,11 @@ def test_a_deployment_that_has_learned_is_left_alone(deployment):
 
 
 def test_the_command_says_what_was_done(deployment, printed):
-    shown = printed(run, "bootstrap", "--to", "450")
+    shown = printed(run, "bootstrap", TOPIC, "--to", "450")
     _, row, below = shown.out.splitlines()
     assert row.split() == ["features", "0", "450", "2", row.split()[-3], "0", "450"]
-    assert below == "learned 450 records silently; `resonance worker` goes on as group resonance"
+    command = """resonance worker --set 'input.topics=["features"]'"""
+    assert below == f"learned 450 records silently; `{command}` goes on as group resonance"
     assert "a bootstrap is for a deployment that begins" in printed(run, "bootstrap", code=65).err
 
 

@@ -77,6 +77,13 @@ def test_a_file_says_what_its_records_would_say_on_the_topic(file, tmp_path, pro
     ]
 
 
+def test_the_earliest_dead_letters_of_all_partitions_are_the_examples(tmp_path):
+    path = tmp_path / "flows.jsonl"
+    path.write_bytes(b"".join(b'{"cpu": "x", "latency_ms": 1, "net": {"in": 1}, "at": %d}\n' % at for at in range(8)))
+    found = replay_file(settings(stream="partition"), path, Columns(time=("at",)), partitions=2).examples
+    assert [each["source"] for each in found] == [f"{TOPIC}[0]@0", f"{TOPIC}[1]@0", f"{TOPIC}[0]@1"]
+
+
 def test_a_broken_file_ends_every_process_and_says_why(file):
     file.write_bytes(file.read_bytes() + b"{broken\n")
     given = settings(stream="partition")

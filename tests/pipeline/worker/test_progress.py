@@ -165,10 +165,11 @@ def test_a_look_that_fails_is_logged_and_is_not_the_last(work, monkeypatch):
 
 
 def test_dead_letters_that_dominate_are_a_warning_with_the_nearest_name(work):
-    work.examples[MISSING] = DeadLetterExample(7, "temp is missing; send it", b'{"tmp": 1, "net": {"in": 2}}')
+    content = "temp is missing; send it", b'{"tmp": 1, "net": {"in": 2}}'
+    work.examples[MISSING] = [DeadLetterExample("missing_feature", at, ("in", 0, at, None), *content) for at in (9, 7)]
     assert work.step(1, 19, 19, end=1_000) == []
     assert work.step(1, 21, 21) == [
-        "40 of the last 40 records are dead letters of class missing_feature; the first one, offset 7: temp is "
+        "40 of the last 40 records are dead letters of class missing_feature; the first one, in[0]@7: temp is "
         "missing; send it. The record has tmp, net.in (did you mean tmp?)",
         CAUGHT_UP,
     ]

@@ -54,7 +54,7 @@ export class OverviewPage implements Page {
     const found = await get<Overview>("overview", { search: this.search, order: this.order, ascending: this.ascending ? 1 : "", start, most });
     // Of two answers the one to the later request counts.
     if (asking !== this.latest) return;
-    this.tick(found);
+    this.headline(found);
     this.tell(found);
     this.chart.show(found.rates);
     const left = found.left_out ? `, ${number(found.left_out)} more are not shown` : "";
@@ -67,7 +67,7 @@ export class OverviewPage implements Page {
     if (!found.rows.length) this.body.append(h("p", { class: "quiet" }, this.search ? "No stream, and no name of a cluster, has this in it." : "No stream yet: a worker answers records first."));
   }
 
-  tick(found: Headline): void {
+  private headline(found: Headline): void {
     const tile = (name: string, value: string, href = "", warn = false) =>
       h("div", { class: warn ? "tile warn" : "tile" }, h("dt", {}, name), h("dd", {}, href ? link(href, value) : value));
     this.tiles.replaceChildren(

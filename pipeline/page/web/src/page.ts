@@ -1,6 +1,6 @@
 // What a page is: an element that shows something, and gets what happens.
 
-import type { Entry, Headline } from "./api";
+import type { Entry } from "./api";
 
 export interface Page {
   readonly title: string;
@@ -10,7 +10,6 @@ export interface Page {
   // Seconds between two such reads while it is open.
   readonly every: number;
   entry?(entry: Entry): void;
-  tick?(headline: Headline): void;
   close?(): void;
 }
 

@@ -1,6 +1,6 @@
 // A stream: the lives of its clusters, their shares, and a table of them.
 
-import { get, type ClusterRow, type Feature, type Headline, type StreamPage as Found } from "./api";
+import { get, type ClusterRow, type Feature, type StreamPage as Found } from "./api";
 import { ShareChart } from "./charts";
 import { ago, chip, clock, counted, h, number, percent, spark } from "./dom";
 import { happened, line } from "./timeline";
@@ -73,8 +73,6 @@ export class StreamPage implements Page {
     this.events.replaceChildren(...found.events.map(line));
     if (!found.events.length) this.events.append(h("li", { class: "quiet" }, "No event among the last that this page has read."));
   }
-
-  tick(_: Headline): void {}
 
   private go(at: string): void {
     this.at = at;
