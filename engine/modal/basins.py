@@ -26,6 +26,10 @@ _EARLY = 300.0
 _FIRST, _GROWTH = 0.25, 0.7
 """Half the square of the errors that a valley needs is, at the beginning, the first, and grows with the logarithm of
 the records by the second."""
+_FEW_CLUSTERS = 4.0
+"""Clusters, there for half of the records learned, above which as many more may be false as there are more: the rate
+of false ones among those found is what is bounded then (Y. Benjamini, Y. Hochberg, "Controlling the False Discovery
+Rate", Journal of the Royal Statistical Society B 57(1), 1995)."""
 _PLANE = 2.0
 """Dimensions below which there are fewer ways around a dip, so that a valley needs more errors."""
 _PLAIN = 2.5
@@ -191,9 +195,13 @@ def _look_along(model, rules, errors, basins, pair, member, mean, mass):
 @jit
 def _errors(model, rules, dimension):
     """Return how many standard errors a valley has to be deep."""
+    lasting = 0
+    for c in range(model.clusters):
+        lasting += 2 * model.made[c] <= model.learned
     # Of more hills as large a share may be false.
+    more = max(model.budget / rules.landmarks, lasting / _FEW_CLUSTERS)
     older = log(max(float(model.clock), _EARLY) / _EARLY)
-    half_square = _FIRST + _GROWTH * older - log(rules.doubt * (model.budget / rules.landmarks))
+    half_square = _FIRST + _GROWTH * older - log(rules.doubt * more)
     return min(_MAX_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
 
 

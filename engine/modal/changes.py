@@ -18,7 +18,7 @@ LONGEST = 2000.0
 _LONGER_SHARE = 0.75
 """The most of that share before a split where records come in bursts."""
 _NO_VALLEY = 0.7
-"""A valley that is shallower than this share of what it needs is none: the join is made at once."""
+"""A valley that is shallower than this share of what it needs is none: a cluster that rests is joined at once."""
 
 
 @jit
@@ -100,9 +100,10 @@ def hold_splits(model, rules, group, groups, basin_of, basins):
 def hold_joins(model, rules, group, groups, basin_of, lost):
     """Leave two clusters apart until no valley was between them at every reading, over a tenth of the records learned.
 
-    What is left of a cluster that is held becomes a group of its own in `group`, the group of each landmark or -1, and
-    in `basin_of`, the basin of each group. `lost` has, by cluster, depth of the valley that is none and the depth that
-    it needs, -1 where nothing was measured. Return how many groups there are then.
+    One that moves does not end before this was so for ``memory`` records. What is left of a cluster that is held
+    becomes a group of its own in `group`, the group of each landmark or -1, and in `basin_of`, the basin of each
+    group. `lost` has, by cluster, depth of the valley that is none and the depth that it needs, -1 where nothing was
+    measured. Return how many groups there are then.
     """
     count, clusters, n = model.landmarks, model.clusters, model.learned
     heir, _, owner = find_heirs(model.place, group, model.mass, clusters, groups)
@@ -114,7 +115,10 @@ def hold_joins(model, rules, group, groups, basin_of, lost):
             continue
         if model.joined[c] == 0:
             model.joined[c] = n
-        if n - model.joined[c] >= needed or 0.0 <= lost[c, 0] < _NO_VALLEY * lost[c, 1]:
+        rests = model.rest[c] > 0
+        none = rests and 0.0 <= lost[c, 0] < _NO_VALLEY * lost[c, 1]
+        # What moves may be about to pass by.
+        if none or n - model.joined[c] >= (needed if rests else max(needed, rules.memory)):
             continue
         mass, last = 0.0, 0
         for i in range(count):

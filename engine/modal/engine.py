@@ -60,9 +60,9 @@ class Modal(SingleModelEngine):
     """
 
     name: ClassVar[str] = "modal"
-    revision: ClassVar[int] = 7
+    revision: ClassVar[int] = 8
     # The second read its first 200 records more seldom, the third counted no pauses, the fifth knew not what is usual,
-    # the sixth counted no steps.
+    # the sixth counted no steps, the seventh divided as seldom with many clusters as with few.
     oldest: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     criteria = CRITERIA

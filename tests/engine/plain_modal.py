@@ -109,6 +109,7 @@ class PlainModal:
     rest: dict = field(default_factory=dict)  # records that its landmarks' counts are of, 0 where it moves
     ranges: dict = field(default_factory=dict)  # by cluster, the middle of each feature, and one over how far it may be
     usual: dict = field(default_factory=dict)  # the same of what most of its records are, or of all where it is rare
+    made: dict = field(default_factory=dict)  # the records learned when a cluster was made
     joined: dict = field(default_factory=dict)  # since when no valley was seen in front of a cluster
     events: list = field(default_factory=list)
     n: int = 0
@@ -517,7 +518,7 @@ class PlainModal:
         if sum(mark.cluster is not None and self.rest[mark.cluster] == 0 for mark in marks) > 0.1 * len(marks):
             return False
         lasting = 2 * sum(mark.length_at(self.clock) > self.p.memory for mark in marks) > len(marks)
-        few = 64 * hills > self.budget and hills > 1.1 * len(self.clusters)
+        few = 64 * hills > self.budget and hills > len(self.clusters)
         return cut > 0.12 * self.budget or (few and lasting)
 
     def _without_outliers(self, groups, logs):
@@ -598,8 +599,9 @@ class PlainModal:
             own = [i for i in groups[g] if marks[i].cluster == c]
             enough = in_order(marks[i].mass for i in own) >= self.p.min_cluster_records
             recent = self.n - max(marks[i].last for i in own) <= self.p.expire_records
-            shallow = 0.0 <= depth < 0.7 * threshold
-            if enough and recent and not shallow and self.n - since < needed:
+            rests = self.rest[c] > 0
+            none = rests and 0.0 <= depth < 0.7 * threshold
+            if enough and recent and not none and self.n - since < (needed if rests else max(needed, self.p.memory)):
                 groups[g] = [i for i in groups[g] if i not in own]
                 groups["held", c], basin["held", c] = own, basin[g]
         return groups
@@ -614,6 +616,7 @@ class PlainModal:
         for g in groups:
             if name[g] is None:
                 name[g] = self.next_cluster
+                self.made[name[g]] = self.n
                 self.next_cluster += 1
         for c in self.clusters:
             if heir[c] is None:
@@ -683,7 +686,8 @@ class Hills:
     def __init__(self, model, logs, inside, near):
         self.model, self.p, self.inside = model, model.p, inside
         self.count = len(logs)
-        doubt = self.p.doubt * (model.budget / self.p.landmarks)
+        lasting = sum(2 * model.made[c] <= model.n for c in model.clusters)
+        doubt = self.p.doubt * max(model.budget / self.p.landmarks, lasting / 4.0)
         half_square = 0.25 + 0.7 * log(max(float(model.clock), 300.0) / 300.0) - log(doubt)
         self.errors = min(3.5, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, 2.0 / model.dimension)
         self.reach = [model.reach2 * mark.radius2 for mark in model.landmarks]

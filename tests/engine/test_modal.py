@@ -6,6 +6,7 @@ from resonance.engine import Modal
 from resonance.engine.modal import engine
 from resonance.engine.modal.learn import leaving_landmark
 from resonance.engine.modal.nearest import list_all
+from sklearn.metrics import adjusted_rand_score
 
 from tests.engine.plain_modal import PlainModal
 from tests.engine.streams import shifting
@@ -66,7 +67,10 @@ STREAMS = {
     "floats": (shifting(2500, d=5, seed=2), {**SMALL, "landmarks": 100, "neighbours": 6}),
     "one place first": (np.concatenate([gaussian(17, 2), shifting(2000, d=2, seed=6) + 9.0]), SMALL),
     "every record three times": (np.repeat(shifting(900, d=3, seed=7), 3, axis=0), SMALL),
-    "clouds in each other": (clouds(2400, 8, 5, 0.25), {**SMALL, "landmarks": 256, "memory": 1000}),
+    "clouds that touch": (
+        clouds(4000, 4, 20, 0.06, 3),
+        {**SMALL, "landmarks": 256, "memory": 800},
+    ),
     "many clouds": (clouds(4000, 4, 40, 0.02, 3), {**SMALL, "memory": 400, "max_landmarks": 512}),
     "in waves": (waves(4000), {**SMALL, "landmarks": 128, "memory": 600}),
     "a walk": (walk(3000, 2, 8) + 4.0 * (np.arange(3000) // 600 % 2)[:, None], {**SMALL, "memory": 800}),
@@ -313,3 +317,13 @@ def test_places_between_which_a_walk_jumps_are_clusters(seed):
     found = model.predict(0.1 * (walk(2_000, 3, seed + 9) + 12.0 * (np.arange(2_000) % 2)[:, None])).cluster[:, 0]
     assert len(set(found[::2]) - {-1}) == len(set(found[1::2]) - {-1}) == 1
     assert not set(found[::2]) & set(found[1::2]) - {-1}
+
+
+def test_more_of_many_clusters_are_found_by_the_share_of_false_ones():
+    agreement = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(35, size=5000)
+        X = rng.random((35, 2))[truth] + rng.normal(size=(5000, 2)) * 0.025
+        agreement.append(adjusted_rand_score(truth[2500:], Modal().learn(X).cluster[2500:, 0]))
+    assert np.mean(agreement) > 0.6, agreement

@@ -25,7 +25,7 @@ STREAMS = {
     "far from zero": (clouds(4000, 4, 5, 0.01, 4) + 1e6, {}),
     "close to the smallest floats": (clouds(4000, 2, 5, 0.03, 6) * 1e-154, {}),
     "as large as they may be": (clouds(4000, 2, 5, 0.03, 7) * 2e149, {}),
-    "more clusters than cells": (clouds(20_000, 8, 600, 0.003, 5), {"landmarks": 4096, "min_cluster_records": 3}),
+    "more clusters than cells": (clouds(28_000, 8, 600, 0.003, 5), {"landmarks": 4096, "min_cluster_records": 3}),
 }
 
 
