@@ -11,7 +11,6 @@ from statistics import mean, median
 from typing import Final
 
 from resonance.pipeline.incidents.signs import Move, Sign, Value
-from resonance.pipeline.incidents.units import is_unit
 
 GAP_RECORDS: Final = 150
 """Most records of a stream from one sign of what happened to the next: a new kind of work may come in turns."""
@@ -63,10 +62,6 @@ class Episode:
     """How many drifts it has, without those that go on."""
     places: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Between which means each feature went, by all drifts."""
-    units: set[str] = field(default_factory=set)
-    """Features that are in another unit since, by a drift."""
-    elsewhere: set[str] = field(default_factory=set)
-    """Features that go to and fro between other places since."""
     is_drift: bool = True
     """Whether it has no other signs than drifts."""
     _known: float = inf
@@ -85,10 +80,7 @@ class Episode:
         self.share = max(self.share, sign.share)
         self.is_drift &= sign.rule == "drift"
         self.drifts += sign.rule == "drift" and not sign.continues
-        self.units.update(name for name, move in sign.moves.items() if is_unit(move))
         for name, move in sign.moves.items():
-            if name in self.elsewhere:
-                continue
             low, high = self.places.get(name, (inf, -inf))
             self.places[name] = min(low, move.before, move.after), max(high, move.before, move.after)
         if sign.time - self.signs[0].time <= WINDOW_RECORDS * self.pace:
@@ -113,20 +105,15 @@ class Episode:
                 found |= {name: found[name]._replace(after=end) for name, end in ends.items()}
         return found
 
-    def swings(self, sign: Sign, gone: set[str]) -> bool:
-        """Whether a drift ends, in most of its features, where the drifts before have been; `gone` ones say nothing."""
+    def swings(self, sign: Sign) -> bool:
+        """Whether a drift ends, in most of its features, where the drifts before have been."""
         if not self.is_drift or not self.drifts or sign.rule != "drift":
             return False
-        inside, names = 0, sign.moves.keys() - gone
-        for name in self.places.keys() & names:
+        inside = 0
+        for name in self.places.keys() & sign.moves.keys():
             (low, high), after = self.places[name], sign.moves[name].after
             inside += low - BESIDE * (high - low) <= after <= high + BESIDE * (high - low)
-        return 2 * inside > len(names) and not any(map(is_unit, sign.moves.values()))
-
-    @property
-    def gone(self) -> set[str]:
-        """Features in which the stream left the places where it had been before."""
-        return self.units.union(self.values if self.share >= WHOLE else ())
+        return 2 * inside > len(sign.moves)
 
     @property
     def centres(self) -> list[dict[str, float]]:
@@ -186,14 +173,7 @@ def episodes(signs: Iterable[Sign], paces: dict[str, float]) -> list[Episode]:
         if shown and not any(each in fitting for each in shown):
             shown[-1].later.append(sign)
             continue
-        if not fitting:
-            gone = set[str]()
-            for each in reversed(own):
-                if each.swings(sign, gone):
-                    each.elsewhere |= gone
-                    fitting = [each]
-                    break
-                gone |= each.gone
+        fitting = fitting or [each for each in own if each.swings(sign)][-1:]
         if not fitting:
             fitting = [Episode(sign.place, paces.get(sign.place, usual))]
             own += fitting

@@ -31,9 +31,6 @@ SHOWN: Final = 4
 COLUMNS: Final = ("severity", "state", "what happened")
 """Names of what `row_of` returns."""
 
-_Cause = tuple[list[Episode], Rescaled | None]
-"""Episodes that belong together, and the feature that is in another unit, where that is what happened."""
-
 _URGENCY: Final = ("info", "warning", "critical")
 
 
@@ -45,7 +42,7 @@ class IncidentTable:
 
     def __init__(self) -> None:
         self._signs = SignTable()
-        self._groups: list[_Cause] = []
+        self._groups: list[list[Episode]] = []
         self._is_changed = False
 
     def apply(self, kind: str, payload: Mapping[str, Any]) -> None:
@@ -66,23 +63,22 @@ class IncidentTable:
         """Return the incidents, the newest first; `streams` is how many there are, where more than have outputs."""
         if self._is_changed:
             self._is_changed = False
-            groups = together(episodes(self._signs.signs(), self._signs.paces()))
-            self._groups = _with_echoes([(group, _unit_of(group)) for group in groups])
+            self._groups = together(episodes(self._signs.signs(), self._signs.paces()))
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
-        found = [(_incident(group, unit, known, centres), group, unit) for group, unit in self._groups]
+        found = [(_incident(group, known, centres), group) for group in self._groups]
         found.sort(key=lambda each: (each[0]["since"], each[0]["key"]))
         _name_returns(found)
         _name_units(found)
-        return [incident for incident, *_ in reversed(found)]
+        return [incident for incident, _ in reversed(found)]
 
     def heads(self) -> dict[str, str]:
         """Return for each alert and drift the key of its incident; as of `incidents`."""
-        return {sign.key: signs[0].key for group, _ in self._groups for signs in [_ordered(group)] for sign in signs}
+        return {sign.key: signs[0].key for signs in map(_ordered, self._groups) for sign in signs}
 
     def signs(self, key: str) -> list[Sign]:
         """Return the alerts and drifts, the earliest first, of the incident that has this one; as of `incidents`."""
-        groups = (_ordered(group) for group, _ in self._groups)
+        groups = map(_ordered, self._groups)
         return next((signs for signs in groups if any(sign.key == key for sign in signs)), [])
 
 
@@ -92,51 +88,13 @@ def row_of(incident: Incident) -> tuple[str, str, str]:
     return incident["severity"], "open" if incident["is_open"] else ended, incident["text"]
 
 
-def _unit_of(group: Sequence[Episode]) -> Rescaled | None:
-    ordered = sorted(group, key=lambda each: (each.began, each.place))
-    return rescaled(ordered, _ordered(group)) if ordered[0].family == "data" else None
-
-
-def _with_echoes(found: Iterable[_Cause]) -> list[_Cause]:
-    """Let an incident of another unit have what is unlike all before for that alone, however late it comes.
-
-    A drift is known late: what came before it belongs to it for as long as a stream takes to meet all hours.
-    """
-    units: dict[str, list[tuple[Episode, Rescaled]]] = {}
-    for group, unit in found:
-        if unit is not None:
-            for each in group:
-                units.setdefault(each.place, []).append((each, unit))
-    kept = []
-    for group, unit in found:
-        wholes = [whole for each in group if unit is None and (whole := _echoed(each, units.get(each.place, ())))]
-        if len(wholes) < len(group):
-            kept.append((group, unit))
-            continue
-        for each, whole in zip(group, wholes, strict=True):
-            take = whole.add if each.began < whole.began else whole.later.append
-            for sign in (*each.signs, *each.later):
-                take(sign)
-    return kept
-
-
-def _echoed(episode: Episode, units: Iterable[tuple[Episode, Rescaled]]) -> Episode | None:
-    for whole, unit in units:
-        is_late = episode.began >= whole.began - ECHO_SECONDS
-        names = episode.moves.keys() - {unit.feature}
-        if is_late and not names and episode.values and all(unit.explains(*each) for each in episode.values.items()):
-            return whole
-    return None
-
-
-def _incident(
-    group: Sequence[Episode], unit: Rescaled | None, known: int, centres: Mapping[str, Sequence[Mapping[str, float]]]
-) -> Incident:
+def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequence[Mapping[str, float]]]) -> Incident:
     ordered = sorted(group, key=lambda each: (each.began, each.place))
     signs = _ordered(group)
     since = _since(ordered)
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
     features = _features(ordered, known)
+    unit = rescaled(ordered, signs) if ordered[0].family == "data" else None
     kind = _kind(ordered, signs, unit, known)
     if unit is not None:
         features = [{"feature": unit.feature, "value": unit.value, "usual": unit.usual}]
@@ -167,10 +125,10 @@ def _incident(
     return incident
 
 
-def _name_returns(found: Iterable[tuple[Incident, Sequence[Episode], Rescaled | None]]) -> None:
+def _name_returns(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
     """Let the text of a kind of records that came back name the earlier times, the earliest incident first."""
     kinds: dict[tuple[str, str], list[tuple[Value, list[str]]]] = {}
-    for incident, (episode, *others), _ in found:
+    for incident, (episode, *others) in found:
         if others or incident["kind"] not in ("new_kind", "back") or not episode.values:
             continue
         # An alert names the feature first that is farthest off.
@@ -185,24 +143,21 @@ def _name_returns(found: Iterable[tuple[Incident, Sequence[Episode], Rescaled | 
         times.append(incident["since"])
 
 
-def _name_units(found: Iterable[tuple[Incident, Sequence[Episode], Rescaled | None]]) -> None:
-    """Let the text of what came soon after another unit, or is far off for it, name that, the earliest first."""
-    units: dict[tuple[str, str], tuple[float, str, Rescaled]] = {}
-    for incident, group, unit in found:
-        began, place = group[0].began, group[0].place
-        if unit is not None:
-            units |= {(each.place, unit.feature): (began, incident["since"], unit) for each in group}
+def _name_units(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
+    """Let the text of what came soon after another unit, in the same feature, name that, the earliest first."""
+    units: dict[tuple[str, str], tuple[float, str, float, float]] = {}
+    for incident, group in found:
+        began = group[0].began
+        if incident["kind"] == "unit":
+            ((name, value, usual),) = ((each["feature"], each["value"], each["usual"]) for each in incident["features"])
+            units |= {(each.place, name): (began, incident["since"], usual or 0.0, value) for each in group}
             continue
         for each in incident["features"]:
-            name, usual = each["feature"], each["usual"]
-            if (place, name) not in units:
-                continue
-            before, since, of = units[place, name]
+            before, since, usual, value = units.get((group[0].place, each["feature"]), (-inf, "", 0.0, 0.0))
             # What is usual again is in the unit of before.
-            is_back = usual is not None and abs(usual - of.usual) < abs(usual - of.value)
-            is_soon = began - before <= ECHO_SECONDS and not is_back
-            if is_soon or (name in group[0].values and of.explains(name, group[0].values[name])):
-                incident["text"] += f"; {name} in another unit since {minute(since)}"
+            is_back = each["usual"] is not None and abs(each["usual"] - usual) < abs(each["usual"] - value)
+            if began - before <= ECHO_SECONDS and not is_back:
+                incident["text"] += f"; {each['feature']} in another unit since {minute(since)}"
 
 
 def _ordered(group: Iterable[Episode]) -> list[Sign]:

@@ -4,12 +4,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from statistics import median
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from resonance.pipeline.incidents.grouping import Episode
 from resonance.pipeline.incidents.signs import Move, Sign, Value
-
-if TYPE_CHECKING:
-    from resonance.pipeline.incidents.grouping import Episode
 
 UNITS: Final = (3.6, 10.0, 14.5038, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
 """How many times what it was a feature is in another unit, or what part of it, with its spread."""
@@ -65,17 +63,8 @@ class Rescaled(NamedTuple):
         """Its mean since."""
         return self.factor * self.usual
 
-    def explains(self, name: str, value: Value) -> bool:
-        """Whether what is unlike all before is so for its unit alone: it would be usual in the old one."""
-        # Between values on both sides of 0 a feature has no unit.
-        if name != self.feature or value.low * value.high <= 0:
-            return False
-        if not self.is_degrees:
-            return value.low <= value.value / self.factor <= value.high
-        return any(value.low <= each <= value.high for each in _degrees(value.value))
 
-
-def rescaled(group: Sequence["Episode"], signs: Sequence[Sign]) -> Rescaled | None:
+def rescaled(group: Sequence[Episode], signs: Sequence[Sign]) -> Rescaled | None:
     """Return the feature that is in another unit, where that is what happened.
 
     While a drift lasts its mean is of both units, and a record of an alert says more; afterwards it knows better.
@@ -85,31 +74,9 @@ def rescaled(group: Sequence["Episode"], signs: Sequence[Sign]) -> Rescaled | No
     units = sorted((each for each in found if each is not None), key=lambda each: each.usual)
     if len(units) == len(found) and len({(each.feature, each.is_degrees or each.factor) for each in units}) == 1:
         return units[len(units) // 2]
-    if not any(sign.is_whole or sign.share >= BROKEN for sign in signs) or len(group[0].centres) > MOST_CENTRES:
+    if not any(sign.is_whole for sign in signs) or len(group[0].centres) > MOST_CENTRES:
         return None
     return _by_means(group)
-
-
-def _degrees(value: float) -> tuple[float, float]:
-    """Return a value in Celsius if it is in Fahrenheit, and the reverse."""
-    return (value - 32) / 1.8, 1.8 * value + 32
-
-
-def is_unit(move: Move) -> bool:
-    """Whether a drift says that a feature is in another unit, of those from `SURE` on."""
-    factor = move.after / move.before if move.before else 0.0
-    is_far = factor > 0 and max(factor, 1 / factor) >= (1 - NEAR) * SURE
-    return is_far and _is_away(move) and _is_times(factor, move.ratio, _spread(move))
-
-
-def _is_away(move: Move) -> bool:
-    """Whether a feature was so far from 0 that its mean says something of its unit."""
-    return abs(move.before * move.shift) >= FROM_ZERO * abs(move.after - move.before)
-
-
-def _spread(move: Move) -> float:
-    """Return how much a feature varied, as a part of what it was."""
-    return abs((move.after - move.before) / (move.shift * move.before or inf))
 
 
 def _is_fahrenheit(name: str, usual: float, after: float, ratio: float) -> bool:
@@ -121,21 +88,17 @@ def _is_fahrenheit(name: str, usual: float, after: float, ratio: float) -> bool:
     return False
 
 
-def _is_times(factor: float, ratio: float, spread: float) -> bool:
-    """Whether a mean has become as many times what it was as another unit makes it, and its spread too.
-
-    With a wave of the day it is of some hours, and may be off by the `spread`, as a part of what it was: of the units
-    from `SURE` on that is enough.
-    """
+def _is_times(factor: float, ratio: float) -> bool:
+    """Whether a mean has become as many times what it was as another unit makes it, and its spread too."""
+    times, varies = (factor, ratio) if factor > 1 else (1 / factor if factor else inf, 1 / ratio if ratio else inf)
     for unit in UNITS:
-        near, wide = (max(NEAR, spread), WIDE) if unit >= SURE else (CLOSE, 1 + NEAR)
-        expected = unit if factor > 1 else 1 / unit
-        if abs(factor / expected - 1) <= near and 1 / wide <= ratio / expected <= wide:
+        near, wide = (NEAR, WIDE) if unit >= SURE else (CLOSE, 1 + NEAR)
+        if abs(times / unit - 1) <= near and unit / wide <= varies <= unit * wide:
             return True
     return False
 
 
-def _by_means(group: Sequence["Episode"]) -> Rescaled | None:
+def _by_means(group: Sequence[Episode]) -> Rescaled | None:
     moves: dict[str, list[Move]] = {}
     for episode in group:
         for name, move in episode.moves.items():
@@ -145,17 +108,19 @@ def _by_means(group: Sequence["Episode"]) -> Rescaled | None:
         usual, after = median(move.before for move in own), median(move.after for move in own)
         factor = after / usual if usual else 0.0
         times = max(factor, 1 / factor if factor else inf)
+        # Around 0 a mean says nothing of the unit.
+        says = all(abs(move.before * move.shift) >= FROM_ZERO * abs(move.after - move.before) for move in own)
         ratio = median(move.ratio for move in own)
         is_degrees = _is_fahrenheit(name, usual, after, ratio)
-        near = is_degrees or _is_times(factor, ratio, median(map(_spread, own)))
-        if all(map(_is_away, own)) and near and (len(moves) == 1 or times >= (1 - NEAR) * SURE):
+        near = is_degrees or _is_times(factor, ratio)
+        if says and near and (len(moves) == 1 or times >= (1 - NEAR) * SURE):
             units.append(Rescaled(name, usual, factor, is_degrees))
         else:
             others.append(times)
     return units[0] if len(units) == 1 and all(0 < times <= LITTLE for times in others) else None
 
 
-def _by_alert(episode: "Episode") -> Rescaled | None:
+def _by_alert(episode: Episode) -> Rescaled | None:
     """Return the feature whose value in the record of an alert would be a usual one in another unit."""
     moves = episode.moves
     # Beside it features are a little off, where the record is compared with another cluster.
@@ -190,7 +155,7 @@ def _by_centre(
     ]
     # One record does not say how much a feature varies since: its name has to be of a temperature.
     if _TEMPERATURE.search(name) and min(abs(low), abs(high)) >= FROM_ZERO * (high - low):
-        before = [_degrees(each) for each in (value.value, centre)]
+        before = [((each - 32) / 1.8, 1.8 * each + 32) for each in (value.value, centre)]
         found += [
             Rescaled(name, mean, centre / mean, is_degrees=True)
             for one, mean in zip(*before, strict=True)
