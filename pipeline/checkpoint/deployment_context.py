@@ -13,6 +13,7 @@ from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import STREAM_BYTES, TopicPartition
 from resonance.pipeline.task.decode.json_records import REVISION as DECODE_REVISION
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
+from resonance.pipeline.task.model.keywords import REVISION as KEYWORDS_REVISION
 from resonance.pipeline.task.stream_task import TaskContext
 
 KEY_LIMIT: Final = "limits.key_bytes"
@@ -24,7 +25,8 @@ BEYOND_TRANSACTION: Final = 30.0
 
 def program_revision(settings: Settings) -> str:
     """Return the revision of everything in this program that decides the bits of models under some settings."""
-    return f"{settings.engine_class.revision}.{settings.preparation_revision}.{DECODE_REVISION}"
+    texts = f".{KEYWORDS_REVISION}" if settings.input.text_path else ""
+    return f"{settings.engine_class.revision}.{settings.preparation_revision}.{DECODE_REVISION}{texts}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,7 @@ class Keywords:
         rows = [self._rows[cluster] for cluster in order]
         keys, counts, errors, texts, total = words.some_of(self._counts, rows)
         counts, errors = counts.astype(np.int64), errors.astype(np.int64)
-        # What a full set has no place for came as often as the least of it, at most.
+        # What a full set has no place for came about as often as the least of it.
         absent = counts.reshape(-1, SETS, WAYS).min(2) // 2
         same = np.unique(keys, return_inverse=True)[1].ravel()
         beyond = np.bincount(same, weights=(counts - np.repeat(absent, WAYS, axis=1)).ravel())
