@@ -6,7 +6,7 @@ import pytest
 
 from tests.brokers import produce, read_topic
 from tests.chaos import judges
-from tests.chaos.faults import broker_kill, cut, kill
+from tests.chaos.faults import FAULTS, broker_kill, cut, kill, plan
 from tests.chaos.lab import lab
 from tests.conftest import or_skipped
 
@@ -37,3 +37,9 @@ def test_faults_cost_no_answer_and_a_wrong_one_is_seen():
         produce(deployment.broker, deployment.input, [(0, b"k", b"{}")])
         with pytest.raises(AssertionError, match="1 records without an answer"):
             judges.books(deployment)
+
+
+def test_every_kind_of_fault_comes_as_often_as_the_others():
+    chosen = plan(FAULTS, 3 * len(FAULTS), random.Random(5))
+    assert sorted(fault.__name__ for fault in chosen) == sorted(fault.__name__ for fault in FAULTS * 3)
+    assert chosen == plan(FAULTS, 3 * len(FAULTS), random.Random(5)) != plan(FAULTS, 3 * len(FAULTS), random.Random(6))
