@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import resource
 import signal
 import socket
 import urllib.request
@@ -60,6 +61,13 @@ def pids(worker):
     return [pid for _, pid in sorted(found)]
 
 
+def is_there(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
+
+
 def test_they_share_the_partitions_and_one_that_is_killed_comes_back(broker):
     deployment = Deployment(broker)
     produce(broker, deployment.input, records(400))
@@ -103,3 +111,22 @@ def test_what_none_of_them_can_use_is_said_once(broker):
     with processes(deployment, 3) as worker:
         assert "all workers end: the last line of worker 1, code 69, says why" in worker.last_line(69)
     assert worker.log().count("exit code 69") == 1
+
+
+@pytest.mark.nightly
+def test_one_that_cannot_start_again_takes_no_other_along_and_all_end_with_the_process_that_started_them(broker):
+    deployment = Deployment(broker)
+    with processes(deployment) as worker:
+        worker.ready(90)
+        wait_until(lambda: all(is_owner(worker.port + n) for n in (1, 2)))
+        first, second = pids(worker)
+        before = resource.prlimit(worker.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(worker.process.pid, resource.RLIMIT_NOFILE, (8, before[1]))
+        os.kill(second, signal.SIGKILL)
+        wait_until(lambda: "worker 2 cannot start (" in worker.log())
+        resource.prlimit(worker.process.pid, resource.RLIMIT_NOFILE, before)
+        wait_until(lambda: len(pids(worker)) == 2)
+        children = pids(worker)
+        assert children[0] == first
+        worker.kill()
+        wait_until(lambda: not any(map(is_there, children)))

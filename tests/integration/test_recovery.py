@@ -5,6 +5,7 @@ import time
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
+from resonance.pipeline.checkpoint.changelog_records import partition_key
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.kafka.producer import producer_settings
 from resonance.pipeline.mismatches import RESET
@@ -48,6 +49,24 @@ def test_resuming_goes_on_where_the_snapshots_end(pipeline, mode):
     pipeline.work(producer)
     assert models(pipeline.restored()) == pipeline.expected()
     assert resume_from_snapshots(pipeline.source) == 0
+
+
+@MODES
+def test_a_reset_begins_anew_with_nothing_left(pipeline, mode):
+    pipeline.source = pipeline.deployed(mode)
+    producer = pipeline.transactional("worker")
+    for _ in range(3):
+        pipeline.feed(30)
+        pipeline.work(producer)
+    assert reset(pipeline.source, ToyTask) == 2
+    live = {}
+    for message in read_topic(pipeline.broker, pipeline.snapshots):
+        live[message.partition(), message.key()] = message.value()
+    left = {at for at, value in live.items() if value is not None}
+    assert left == {(partition, partition_key(pipeline.topic)) for partition in pipeline.partitions}
+    assert {(part.start, part.replayed) for part in pipeline.restored().values()} == {(0, 0)}
+    pipeline.work(producer)
+    assert models(pipeline.restored()) == pipeline.expected()
 
 
 def test_more_is_written_than_a_producer_holds(pipeline, monkeypatch):

@@ -35,7 +35,7 @@ def paused_after(pauses, *batches):
         ([(10, 6)] * 30, 0.5, 8),
         # As many as are allowed.
         *(([(each, each // 2)] * 30, 0.5, None) for each in (10, 60)),
-        *(([(30, 21)] * 30, 0.7, None), ([(100, 100)] * 10, 1, None)),
+        ([(30, 21)] * 30, 0.7, None),
     ],
 )
 def test_more_than_the_share_of_the_window_pauses(batches, share, number):
@@ -54,3 +54,7 @@ def test_behind_dead_letters_records_come_in_pieces_no_longer_than_the_window():
     assert not pauses.note(P0, 5_000, 2_400, 0)
     assert pauses.most(P0, 5_000) == 100
     assert pauses.note(P0, 100, 100, 0)
+
+
+def test_a_share_of_one_never_pauses():
+    assert paused_after(DeadLetterBreaker("dead", window=100, max_share=1), *[(100, 100)] * 10) is None

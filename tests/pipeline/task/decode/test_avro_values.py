@@ -8,6 +8,8 @@ from decimal import Decimal
 import fastavro
 import pytest
 from confluent_kafka.schema_registry.avro import AvroDeserializer
+from hypothesis import given
+from hypothesis import strategies as some
 from resonance.pipeline import exact_json
 from resonance.pipeline.task.decode.avro_values import AvroReader
 from resonance.pipeline.task.decode.faults import FaultError
@@ -142,6 +144,17 @@ def test_a_schema_without_a_use_or_a_bound_is_refused(schema, reason):
     with pytest.raises(FaultError, match=reason) as refused:
         AvroReader(schema)
     assert (refused.value.stage, refused.value.kind) == ("decode", "wrong_schema")
+
+
+@given(some.binary(max_size=80))
+def test_garbage_is_an_exception_or_an_object_of_json(value):
+    reader = AvroReader(json.dumps(EVERYTHING))
+    try:
+        (found,) = reader.objects([b"12345" + value], 5)
+    except Exception:
+        return
+    # NaN is the only number that is not equal to itself.
+    assert json.loads(json.dumps(found)).keys() == found.keys()
 
 
 def test_what_is_cut_off_or_too_long_does_not_fit():

@@ -7,6 +7,7 @@ import orjson
 import pytest
 from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.json_paths import ABSENT, find, parse_path, path_name
 from resonance.pipeline.records import Record
 from resonance.pipeline.repartition.router import RecordStreams
 from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape
@@ -178,6 +179,18 @@ def test_exactly_as_deep_and_as_large_as_allowed_is_usable():
     assert decode(exact, limits__record_bytes=len(exact) - 1, **LISTED).index == []
 
 
+def test_faults_anywhere_in_a_large_batch_leave_the_rest_as_it_is():
+    values = [{"a": float(i), "g": {"b": i}} for i in range(1000)]
+    bad = {3: b"{", 64: {"a": True, "g": {"b": 1}}, 65: None, 999: {"a": 1}}
+    values = [bad.get(i, value) for i, value in enumerate(values)]
+    decoded = decode(*values, **LISTED)
+    expected = [i for i in range(1000) if i not in bad]
+    assert decoded.index == expected
+    assert decoded.rows[:, 0].tolist() == [float(i) for i in expected]
+    assert [f.index for f in decoded.faults] == [3, 64, 999]
+    assert (decoded.skipped, len(decoded.times)) == (1, len(expected))
+
+
 # Ids and times
 @pytest.mark.parametrize("text", ['"a-1"', '"q\\"\\\\\\n"', '"ü"', "7", "1.5", "null", "9223372036854775808"])
 def test_an_id_is_text_or_a_number_as_it_was_sent(text):
@@ -320,3 +333,13 @@ def test_copied_members_stand_under_their_paths():
         output__include=["user.id", "user.tags", "a\\.b"],
     )
     assert decoded.included == ['{"user.id":3,"user.tags":["a"]}', "{}"]
+
+
+def test_paths_are_names_joined_by_dots():
+    assert parse_path("a.b\\.c.d") == ("a", "b.c", "d")
+    assert path_name("a.b\\.c") == "a.b.c"
+    assert find({"a": {"b": None}}, ("a", "b")) is None
+    assert find({"a": 1}, ("a", "b")) is ABSENT
+    for text in ("", ".", "a.", "a..b"):
+        with pytest.raises(ValueError, match="names joined by dots"):
+            parse_path(text)

@@ -1,9 +1,13 @@
 """Protobuf values become objects by the descriptors of the registry alone."""
 
+import json
+
 import pytest
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, text_format
+from hypothesis import given
+from hypothesis import strategies as some
 from resonance.pipeline.errors import RegistryError
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.protobuf_values import ProtobufFile
@@ -143,3 +147,12 @@ def test_files_beside_the_registry_are_none_of_its_own():
 def test_a_registry_without_descriptors_is_no_fault_of_a_record():
     with pytest.raises(RegistryError, match="gives no descriptors"):
         ProtobufFile('syntax = "proto3"; message M {}', {})
+
+
+@given(some.binary(max_size=80))
+def test_garbage_is_an_exception_or_an_object_of_json(value):
+    try:
+        (found,) = reader().objects([value], 0)
+    except Exception:
+        return
+    assert json.loads(json.dumps(found)).keys() == found.keys()

@@ -25,9 +25,17 @@ CLIENT = {"bootstrap.servers": "kafka:9092", "client.id": "worker-1"}
     [
         (event(KafkaError._AUTO_OFFSET_RESET, P0, 17), MismatchError, r"truncated.*in\[0\]@17 is gone.*--new-version"),
         (event(KafkaError._BAD_COMPRESSION, P0, 17), ResourceError, r"in\[0\]@17: .*limits\.memory.*batch\.size"),
-        (event(KafkaError.GROUP_AUTHORIZATION_FAILED), DeniedError, "kafka:9092 gives User:NAME no right to Read gr"),
+        (
+            event(KafkaError.GROUP_AUTHORIZATION_FAILED),
+            DeniedError,
+            "kafka:9092 gives User:NAME no right to Read gr",
+        ),
         (event(KafkaError.TOPIC_AUTHORIZATION_FAILED, P0), DeniedError, "no right to Read topic in; .*--topic in"),
-        (event(KafkaError.INVALID_SESSION_TIMEOUT), ConfigurationError, r"broker\.session_timeout.*group\.min\."),
+        (
+            event(KafkaError.INVALID_SESSION_TIMEOUT),
+            ConfigurationError,
+            r"broker\.session_timeout.*group\.min\.",
+        ),
         (event(KafkaError.INCONSISTENT_GROUP_PROTOCOL), ConfigurationError, "name: .*another program"),
         (event(KafkaError.INVALID_GROUP_ID), ConfigurationError, "name: .*choose another"),
         (Event(KafkaError(KafkaError._FATAL, FENCED), "", -1, -1), FencedError, r"joined as worker-1; .*worker\.id"),
@@ -42,6 +50,10 @@ def test_errors_that_last_are_explained(given, kind, text):
     assert type(error) is kind
     with pytest.raises(kind, match=text):
         raise error
+
+
+def test_a_replaced_worker_ends_with_a_code_of_its_own():
+    assert explained(event(KafkaError.FENCED_INSTANCE_ID), CLIENT, "shop", MemoryBudget(1024**3)).exit_code == 71
 
 
 @pytest.mark.parametrize(
