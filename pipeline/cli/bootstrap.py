@@ -69,8 +69,8 @@ def bootstrap(
     suited: Mapping[str, Any] = {"input.topics": topic} if topic else {}
     if file is not None:
         found, columns = for_file(file, columns, skip_bad, yes=yes, otherwise={})
-        # Which records share a model is the deployment's choice.
-        suited = {name: value for name, value in found.items() if name != "stream"}
+        # Without a key, which records share a model is the deployment's choice.
+        suited = {name: value for name, value in found.items() if (name, value) != ("stream", "topic")}
     settings = load(suited) if file else load_for(topic, load)
     settings.check_local(
         "resonance bootstrap",

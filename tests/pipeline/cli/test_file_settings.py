@@ -55,15 +55,18 @@ def test_settings_of_the_command_line_are_saved_and_not_advised_again(tmp_path, 
     assert "gives clusters keywords" not in text + said
 
 
-def test_bootstrap_finds_the_features_of_a_file_and_keeps_the_name_and_the_topic(tmp_path, printed, name, monkeypatch):
+@pytest.mark.parametrize("stream", ["key", "partition", None])
+def test_bootstrap_finds_the_features_of_a_file_and_keeps_the_name_and_the_topic(
+    tmp_path, printed, name, monkeypatch, stream
+):
     learned = []
     monkeypatch.setattr(bootstrapping, "bootstrap", lambda *given, **_: learned.append(given) or [])
     (tmp_path / "shop.toml").write_text("[limits]\nstreams = 9\n")
     arguments = ["bootstrap", "own.csv", "--yes", "--name", "shop", "--topics", "live", "--config", "shop.toml"]
-    shown = printed(run, *arguments, "--set", "stream=key")
+    shown = printed(run, *arguments, *(["--set", f"stream={stream}"] if stream else []))
     ((settings, file, _),) = learned
-    assert (settings.name, settings.input.topics, settings.stream) == ("shop", ("live",), "key")
+    assert (settings.name, settings.input.topics, settings.stream) == ("shop", ("live",), stream or "key")
     assert (settings.input.features, file.columns.key, file.columns.time) == (("load",), name, ("at",))
-    given = """--set 'input.features=["load"]' --set name=shop --set input.topics=live --set stream=key"""
-    assert f"`resonance worker --config shop.toml {given}` goes on as group shop" in shown.out
+    given = """--set stream={} --set 'input.features=["load"]' --set name=shop --set input.topics=live"""
+    assert f"`resonance worker --config shop.toml {given.format(stream or 'key')}` goes on as group shop" in shown.out
     assert "input.topics" in printed(run, "bootstrap", "own.csv", code=2).err
