@@ -26,6 +26,8 @@ _INSIDE = 2.0
 
 _LANDMARKS = 64
 """Landmarks that show a hill beside others which touch it: eight balls."""
+_RESOLVED = 1.05
+"""Hills that would be clusters with smaller errors, in those that are, above which more landmarks show more."""
 _CUT = 0.12
 """Share of the balls that end at a gap, or reach over one, above which clusters have too few landmarks."""
 _MOVED = 0.1
@@ -180,7 +182,7 @@ def _needs_more(model, rules, cut, hills):
         lasting += length(model, i, model.clock) > rules.memory
     if moving > _MOVED * model.landmarks:
         return False
-    hidden = hills > model.clusters and _LANDMARKS * hills > model.budget
+    hidden = hills > _RESOLVED * model.clusters and _LANDMARKS * hills > model.budget
     return cut > _CUT * model.budget or (hidden and 2 * lasting > model.landmarks)
 
 

@@ -518,7 +518,7 @@ class PlainModal:
         if sum(mark.cluster is not None and self.rest[mark.cluster] == 0 for mark in marks) > 0.1 * len(marks):
             return False
         lasting = 2 * sum(mark.length_at(self.clock) > self.p.memory for mark in marks) > len(marks)
-        few = 64 * hills > self.budget and hills > len(self.clusters)
+        few = 64 * hills > self.budget and hills > 1.05 * len(self.clusters)
         return cut > 0.12 * self.budget or (few and lasting)
 
     def _without_outliers(self, groups, logs):
