@@ -62,6 +62,14 @@ class Basins(NamedTuple):
     seen: BoolArray  # by pair, whether its line was looked along
 
 
+class Errors(NamedTuple):
+    """How many standard errors a valley has to be deep."""
+
+    large: float
+    small: float  # between two hills that have at most so many records together
+    records: float
+
+
 class Hills(NamedTuple):
     """What a reading finds."""
 
@@ -156,8 +164,8 @@ def _need(rules, errors, error, apart):
 
 @inline
 def _of_pair(errors, mass, u, v):
-    """Return the errors that a valley needs between two hills: of one that has the records of many less is likely."""
-    return errors[1] if mass[u] + mass[v] <= errors[2] else errors[0]
+    """Return the standard errors that the valley between two hills needs: fewer where they are as small as most are."""
+    return errors.small if mass[u] + mass[v] <= errors.records else errors.large
 
 
 @inline
@@ -202,23 +210,19 @@ def _look_along(model, rules, errors, basins, pair, member, mean, mass):
 
 
 @jit
-def _errors(model, rules, dimension, total):
-    """Return how many standard errors a valley has to be deep, also within few records, and how many these are.
-
-    `total` are the records that all landmarks stand for.
-    """
+def _errors(model, rules, dimension):
+    """Return how many standard errors a valley has to be deep."""
     lasting = 0
     for c in range(model.clusters):
         lasting += 2 * model.made[c] <= model.learned
     growth = model.budget / rules.landmarks
-    found = np.zeros(3)
+    older = _FIRST + _GROWTH * log(max(float(model.clock), _EARLY) / _EARLY)
     # Of more hills as large a share may be false.
-    for place, more in enumerate((growth, max(growth, lasting / _FEW_CLUSTERS))):
-        older = log(max(float(model.clock), _EARLY) / _EARLY)
-        half_square = _FIRST + _GROWTH * older - log(rules.doubt * more)
-        found[place] = min(_MAX_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
-    found[2] = _ALIKE * total / max(1, lasting)
-    return found
+    half = older - log(rules.doubt * growth), older - log(rules.doubt * max(growth, lasting / _FEW_CLUSTERS))
+    most, fewest = np.sqrt(2.0 * max(0.0, half[0])), np.sqrt(2.0 * max(0.0, half[1]))
+    wider = max(1.0, _PLANE / dimension)
+    records = _ALIKE * model.mass[: model.landmarks].sum() / max(1, lasting)
+    return Errors(min(_MAX_ERRORS, most) * wider, min(_MAX_ERRORS, fewest) * wider, records)
 
 
 @jit
@@ -355,7 +359,7 @@ def _join_shallow(model, rules, dimension, basins, member, parent, summit, lost)
     """
     count, sides = len(summit), basins.sides
     mean, mass = group_means(model, member, count)
-    errors = _errors(model, rules, dimension, model.mass[: model.landmarks].sum())
+    errors = _errors(model, rules, dimension)
     for pair in range(len(sides)):
         if basins.touching[pair]:
             _weigh(model, rules, errors, basins, mass, pair, sides[pair, 0], sides[pair, 1])
@@ -377,7 +381,10 @@ def _join_shallow(model, rules, dimension, basins, member, parent, summit, lost)
             lost[basins.now[other], 0] = basins.depth[pair]
             lost[basins.now[other], 1] = basins.needed[pair]
         into[other] = one
-        join_means(member, mean, mass, one, other)
+        if lines:
+            join_means(member, mean, mass, one, other)
+        else:
+            mass[one] += mass[other]
         parent[summit[other]] = summit[one]
         _join(basins, where, lines, one, other)
         entry = basins.first[one]
