@@ -13,7 +13,10 @@ Map = Annotated[
     list[str] | None,
     typer.Option("--map", "-m", metavar="NAME=COLUMN", help="Take only this column, under this name; repeatable."),
 ]
-Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the record's key.")]
+Key = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Column with the record's key; several: they name it together."),
+]
 Time = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN", help="Column with the record's Kafka timestamp; two: a date and a time of day."),
@@ -67,7 +70,9 @@ def as_columns(
         if name in members:
             raise ConfigurationError(f"--map {pair}: {name} is given twice; leave one out")
         members[name] = column
-    return Columns(members, key, tuple(time or ()), time_form, _split(names), tuple(null or ()), decimal, numbers)
+    return Columns(
+        members, tuple(key or ()), tuple(time or ()), time_form, _split(names), tuple(null or ()), decimal, numbers
+    )
 
 
 def _split(names: str | None) -> tuple[str, ...]:

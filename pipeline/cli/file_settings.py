@@ -1,7 +1,7 @@
 """Settings for files that no settings describe: those that `resonance produce` would suggest."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ from resonance.pipeline.cli.file_options import topic_from
 from resonance.pipeline.cli.options import given, load, load_settings, replace_on_command_line, shared
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.json_paths import ABSENT, find, parse_path
 from resonance.pipeline.logs import printable
 
 if TYPE_CHECKING:
@@ -41,18 +40,22 @@ def examined(
     skip_bad: bool,
     limit: int | None,
     taken: "Callable[[notes.Note], bool] | None",
+    settings: "config.Settings",
     described: "config.Settings | None",
     chosen: str | Sequence[str] | None = None,
-    text_path: str | None = None,
 ) -> "examination.Examination":
-    """Look at the records, print what stands in their way, and look again with the options that are taken."""
+    """Look at the records, print what stands in their way, and look again with the options that are taken.
+
+    Raises `ConfigurationError` for a path of the command line that no record has.
+    """
     from resonance.pipeline.files import examination
 
     shown: set[str] = set()
     while True:
         found = examination.examine(
-            files, columns, skip_bad=skip_bad, limit=limit, described=described, chosen=chosen, text_path=text_path
+            files, columns, settings, skip_bad=skip_bad, limit=limit, described=described, chosen=chosen
         )
+        _check_paths(files[0], found, settings, given(shared.pairs, {}))
         for note in found.findings:
             if note.about in shown:
                 continue
@@ -95,13 +98,11 @@ def for_file(
         return topic, columns
     section, by_key = settings.input, settings.stream == "key"
     chosen = (section.sparse or section.features) if describes(settings) and not described else None
-    taken = (lambda note: note.advised or (by_key and note.change.key is not None)) if yes else None
-    found = examined(
-        [file], columns, skip_bad, None, taken, settings if described else None, chosen, text_path=section.text_path
-    )
+    taken = (lambda note: note.advised or (by_key and bool(note.change.key))) if yes else None
+    found = examined([file], columns, skip_bad, None, taken, settings, settings if described else None, chosen)
     if found.seen.records and describes(settings) and section.sparse is None:
         _check_features(file, found, settings)
-    if by_key and found.columns.key is None:
+    if by_key and not found.columns.key:
         advised = next((note.option for note in found.findings if note.change.key), None)
         way = f"{advised} (or --yes, which takes it)" if advised else "--key COLUMN (it gives each record its model)"
         raise ConfigurationError(f'{file}: no column is the key, and stream = "key" needs one: {way}')
@@ -124,18 +125,31 @@ def for_file(
     return {**topic, **suggested}, found.columns
 
 
-def _check_features(file: Path, found: "examination.Examination", settings: "config.Settings") -> None:
-    """Refuse features that no record has, and take a single column of the command line for a list of one."""
+def _check_paths(
+    file: Path, found: "examination.Examination", settings: "config.Settings", named: Container[str]
+) -> None:
+    """Refuse a path that no record has, among those of the `named` settings."""
+    from resonance.pipeline.config.fields import FIELD
+    from resonance.pipeline.files.described import is_there, paths_of
     from resonance.pipeline.files.rows import missing_column
 
+    # Later lines of JSON may have what the first ones lack.
+    if not found.seen.records or (found.more and ".json" in file.name):
+        return
+    for setting, paths in paths_of(settings).items():
+        for path in paths if setting in named else ():
+            if not is_there(found.seen, path):
+                value = FIELD * (setting == "stream") + path
+                raise ConfigurationError(f"{setting} = {value}: {missing_column(file, path, list(found.seen.columns))}")
+
+
+def _check_features(file: Path, found: "examination.Examination", settings: "config.Settings") -> None:
+    """Refuse features that no record has, and take a single column of the command line for a list of one."""
     features, seen = settings.input.features, found.seen
     on_line = "input.features" in given(shared.pairs, {})
-    # Later lines of JSON may have what the first ones lack, and a deployment may do without a part of its features.
-    may_lack = (found.more and ".json" in file.name) or (settings.prepare.missing != "reject" and not on_line)
-    for path in [features] if isinstance(features, str) else features:
-        there = any(f"{known}.".startswith(f"{path}.") for known in seen.columns)
-        if not (there or may_lack or any(find(each, parse_path(path)) is not ABSENT for each in seen.head)):
-            raise missing_column(file, path, list(seen.columns))
+    # A deployment may do without a part of its features.
+    if settings.prepare.missing == "reject":
+        _check_paths(file, found, settings, ("input.features",))
     if on_line and isinstance(features, str) and features in seen.columns and not seen.columns[features].kinds[list]:
         replace_on_command_line("input.features", orjson.dumps([features]).decode())
         found.chosen = found.chosen and [features]

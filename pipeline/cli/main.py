@@ -79,11 +79,34 @@ def unknown_options_explained() -> Iterator[None]:
         raise
 
 
+def refuse_repeated(command: Any) -> None:
+    """Let a command, or group, refuse an option of one value that is given again: the parser would keep the last."""
+
+    def make_parser(context: Any, made: Any = command.make_parser) -> Any:
+        parser = made(context)
+
+        def parse_args(args: list[str], parse: Any = parser.parse_args) -> Any:
+            values, others, order = parse(args=args)
+            for option in order:
+                is_single = option.param_type_name == "option" and not (option.multiple or option.is_flag)
+                if is_single and order.count(option) > 1:
+                    one = option.metavar if "," in (option.metavar or "") else ""
+                    remedy = f"write it once: {option.opts[0]} {one}" if one else "leave one out"
+                    raise ConfigurationError(f"{option.opts[0]}: it is given twice on the command line; {remedy}")
+            return values, others, order
+
+        parser.parse_args = parse_args
+        return parser
+
+    command.make_parser = make_parser
+
+
 class LazyGroup(TyperGroup):
     """Imports the module of a command when the command is needed, and none to list the commands."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes | {"commands": dict.fromkeys(COMMANDS)})
+        refuse_repeated(self)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, None where there is no such command."""
@@ -95,6 +118,7 @@ class LazyGroup(TyperGroup):
             command = typer.main.get_command(importlib.import_module(f"resonance.pipeline.cli.{cmd_name}").app)
         for one in (command, *getattr(command, "commands", {}).values()):
             one.epilog = SHARED_HELP
+            refuse_repeated(one)
         return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -112,7 +112,7 @@ def produce(
         offer = None if dry_run or as_json or not _on_terminal() else confirmed
         with says_when_stopped(UNCHANGED):
             taken = (lambda note: note.advised) if yes else offer
-            found = examined(files, columns, skip_bad, limit, taken, described, text_path=settings.input.text_path)
+            found = examined(files, columns, skip_bad, limit, taken, settings, described)
         if taken is None and not dry_run:
             _check_usable(found)
         columns = found.columns

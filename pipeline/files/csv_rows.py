@@ -95,7 +95,7 @@ class CsvRows:
         self._positions = positions
         self._whole = positions == list(range(len(self.names)))
         self._template = template(where)
-        self._key = self.names.index(columns.key) if columns.key else None
+        self._key = [self.names.index(column) for column in columns.key]
         self._time = [self.names.index(column) for column in columns.time]
         self._form = columns.time_form
         self._nulls = frozenset([*columns.nulls, *(("-", "(empty)") if is_log else ())])
@@ -142,7 +142,7 @@ class CsvRows:
                 # Exactly one number for each cell, so that a cell with a comma cannot pass for two.
                 pattern = re.compile(",".join([NUMBER_PATTERN] * len(numeric)))
             try:
-                key = None if self._key is None else as_key(self._unless_null(row[self._key]))
+                key = None if not self._key else as_key([self._unless_null(row[at]) for at in self._key])
                 # Without a time column the call would be a sixth of a row's time.
                 time = timestamp_of([self._clock(row[at]) for at in self._time], self._form) if self._time else None
                 if self._careful or not pattern.fullmatch(",".join([row[position] for position in numeric])):

@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.files.described import notes_on_settings
+from resonance.pipeline.files.described import notes_on_paths, notes_on_settings, paths_of
 from resonance.pipeline.files.notes import Note
 from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.files.several_files import SeveralFiles
@@ -28,12 +28,12 @@ class Examination:
     more: bool
     """Whether the file has records that were not looked at."""
     seen: FileSurvey
+    given: Settings
+    """Settings of the command."""
     described: Settings | None = None
-    """Settings that describe the records already."""
+    """The same, where they describe the records already."""
     chosen: str | Sequence[str] | None = None
     """The features, where these are no guess."""
-    text_path: str | None = None
-    """The texts that give clusters keywords, where a setting names them."""
     keyless: int = 0
     """Records without a key, where a column gives it."""
 
@@ -42,19 +42,23 @@ class Examination:
         """What is worth knowing before the records are produced."""
         if self.described is None:
             suggestion = self.suggestion
-            found, by_key = suggestion.findings, suggestion.stream == "key"
+            by_key, named = suggestion.stream == "key", paths_of(self.given)
+            others = {
+                setting: paths for setting, paths in named.items() if setting not in ("input.features", "input.sparse")
+            }
+            found = [*suggestion.findings, *notes_on_paths(self.seen, self.given, others)]
         else:
             found, by_key = notes_on_settings(self.seen, self.described, self.columns), self.described.stream == "key"
         if self.keyless and by_key:
-            count = f"{self.keyless:,} of {self.seen.records:,} records"
-            text = f'{self.columns.key} is empty in {count}: without a key these would be dead letters (stream = "key")'
+            where = f"{' or '.join(self.columns.key)} is empty in {self.keyless:,} of {self.seen.records:,} records"
+            text = f'{where}: without a key these would be dead letters (stream = "key")'
             found.insert(0, Note(text, dead_letters=self.keyless))
         return found
 
     @property
     def suggestion(self) -> Suggestion:
         """The settings that suit the records so far."""
-        found = suggest(self.seen, self.columns, self.chosen, self.text_path)
+        found = suggest(self.seen, self.columns, self.chosen, self.given.input.text_path)
         if self.decimal == "," and self.columns.decimal is None:
             found.notes.insert(0, Note("numbers have a decimal comma: 21,5 is 21.5; --decimal . reads them as text"))
         for path, column in self.seen.columns.items():
@@ -67,7 +71,7 @@ class Examination:
     def add(self, records: list[FileRecord]) -> None:
         """Look at more records."""
         self.seen.add([orjson.loads(record.value) for record in records])
-        if self.columns.key is not None:
+        if self.columns.key:
             self.keyless += sum(record.key is None for record in records)
 
     def rest(self, batches: Iterable[list[FileRecord]], limit: int | None) -> Iterator[list[FileRecord]]:
@@ -88,18 +92,18 @@ class Examination:
 def examine(
     paths: Sequence[Path],
     columns: Columns,
+    settings: Settings,
     *,
     skip_bad: bool,
     limit: int | None,
     described: Settings | None = None,
     chosen: str | Sequence[str] | None = None,
-    text_path: str | None = None,
 ) -> Examination:
-    """Look at the first records of some files, which settings may describe already, or of which they name a part.
+    """Look at the first records of some files, which the settings may describe already, or of which they name a part.
 
     Raises what `SeveralFiles` raises.
     """
-    found = Examination(columns, ".", False, FileSurvey(), described, chosen, text_path)
+    found = Examination(columns, ".", False, FileSurvey(), settings, described, chosen)
     with SeveralFiles(paths, columns, skip_bad=skip_bad) as source:
         batches = source.batches()
         for batch in limited(batches, min(limit or EXAMINED, EXAMINED)):

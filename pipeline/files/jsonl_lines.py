@@ -51,7 +51,7 @@ class JsonlRows:
         if encoding := utf_16(stream.peek(2)[:2]):
             self._stream = io.TextIOWrapper(stream, encoding=encoding, errors="replace")
             self._lines = (line.encode() for line in self._stream)
-        self._key = parse_path(columns.key) if columns.key else None
+        self._key = [parse_path(column) for column in columns.key]
         self._time = [parse_path(column) for column in columns.time]
         self._members = [parse_path(column) for column in columns.members.values()]
         self._columns = columns
@@ -72,7 +72,7 @@ class JsonlRows:
     def batches(self) -> Iterator[list[FileRecord | BadRow]]:
         """Yield the lines in order; blank ones are skipped."""
         changed = self._time or self._members or self._columns.changes_texts
-        rows = self._with_key if self._key and len(self._key) == 1 and not changed else self._rows
+        rows = self._with_key if len(self._key) == 1 == len(self._key[0]) and not changed else self._rows
         number = 0
         waiting, self._head = self._head, []
         while waiting:
@@ -91,7 +91,7 @@ class JsonlRows:
 
     def _with_key(self, lines: list[bytes], first: int) -> list[FileRecord | BadRow]:
         """Do what `_rows` does, in two thirds of its time, where most keys are texts of the record itself."""
-        (name,) = self._key or ()
+        ((name,),) = self._key
         rows: list[FileRecord | BadRow] = []
         for number, line in enumerate(lines, first):
             text = line.strip()
@@ -112,20 +112,19 @@ class JsonlRows:
                 value = cleaned(exact_json.exact(text, value), self._columns)
                 text = exact_json.dumps(value)
             members, key = self._written(value)
-            if not self._columns.changes_texts and not _INEXACT.isdisjoint(map(type, (*members, key))):
+            if not self._columns.changes_texts and not _INEXACT.isdisjoint(map(type, (*members, *key))):
                 members, key = self._written(exact_json.exact(text, value))
-            key = None if self._key is None else as_key(key)
+            stream = as_key(key)
             time = timestamp_of([_clock(value, path) for path in self._time], self._columns.time_form)
         except ValueError as error:
             return BadRow(number, str(error))
         if self._members:
             text = exact_json.dumps(self._build(members))
-        return FileRecord(key, text, time)
+        return FileRecord(stream, text, time)
 
-    def _written(self, value: dict[str, Any]) -> tuple[list[Any], Any]:
-        """Return what is written anew of a record: its chosen members, and its key."""
-        key = None if self._key is None else _member(value, self._key)
-        return [find(value, member) for member in self._members], key
+    def _written(self, value: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+        """Return what is written anew of a record: its chosen members, and the parts of its key."""
+        return [find(value, member) for member in self._members], [_member(value, path) for path in self._key]
 
 
 def _is_spread(lines: Iterable[bytes]) -> bool:

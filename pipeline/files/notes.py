@@ -98,7 +98,7 @@ def notes_on(
         *_stand_ins(seen, features),
         *_directions(seen, features),
         *times,
-        *([] if columns.key is not None else _sources(seen, source, clock)),
+        *([] if columns.key else _sources(seen, source, clock)),
     ]
 
 
@@ -229,11 +229,9 @@ def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) ->
     """Yield a note on the column that names the sources of the records, or on times that go back without one."""
     if found is not None:
         text = found.naming
-        if found.beside:
-            yield Note(f"{text}; --key takes one: join them in a column of the file")
-        elif comes_again(seen, found.path):
+        if comes_again(seen, found.paths):
             remedy = "a model for each" if found.certain else "only if each needs a model of its own"
-            yield Note(text, remedy, Columns(key=found.path), advised=found.certain)
+            yield Note(text, remedy, Columns(key=found.paths), advised=found.certain)
         else:
             yield Note(f"{text}, too few of each for a model of its own")
     # Of devices one behind the other times begin again, and of many at once some come late.

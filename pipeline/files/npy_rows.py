@@ -68,6 +68,6 @@ class NpyRows:
         try:
             value = orjson.dumps(self._build([cells[name] for name in self._used]))
             time = timestamp_of([cells[name] for name in times], self._columns.time_form)
-            return FileRecord(None if key is None else as_key(cells[key]), value, time)
+            return FileRecord(as_key([cells[name] for name in key]), value, time)
         except ValueError as error:
             return BadRow(number, str(error))

@@ -80,9 +80,11 @@ class ParquetRows:
 
     def _records(self, batch: Any) -> Iterator[FileRecord | BadRow]:
         columns = {name: self._values(batch.column(name)) for name in batch.schema.names}
-        nothing = [None] * batch.num_rows
-        keys = columns[self._key] if self._key else nothing
-        times = zip(*(columns[name] for name in self._time), strict=True) if self._time else [()] * batch.num_rows
+        nothing: list[tuple[()]] = [()] * batch.num_rows
+        keys, times = (
+            zip(*(columns[name] for name in names), strict=True) if names else nothing
+            for names in (self._key, self._time)
+        )
         rows = zip(*(columns[name] for name in self._used), strict=True)
         for number, (row, key, time) in enumerate(zip(rows, keys, times, strict=True), self.position + 1):
             try:

@@ -43,8 +43,8 @@ class Columns:
 
     members: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Member of the value, a dotted path -> column; empty for all columns under their own names."""
-    key: str | None = None
-    """Column that gives the key; for JSONL a path."""
+    key: tuple[str, ...] = ()
+    """Column that gives the key, for JSONL a path; of several, such as a site and a device, the texts are joined."""
     time: tuple[str, ...] = ()
     """Column that gives the timestamp, ISO 8601 text or milliseconds since 1970; for JSONL a path.
 
@@ -69,7 +69,7 @@ class Columns:
     @property
     def besides(self) -> tuple[str, ...]:
         """The columns of the key and of the timestamp."""
-        return (*filter(None, (self.key,)), *self.time)
+        return (*self.key, *self.time)
 
     @property
     def options(self) -> list[str]:
@@ -78,7 +78,8 @@ class Columns:
         pairs += [("--names", ",".join(self.names))] if self.names else []
         pairs += [("--null", text) for text in self.nulls]
         pairs += [("--time", column) for column in self.time]
-        single = (("--key", self.key), ("--time-form", self.time_form), ("--decimal", self.decimal))
+        pairs += [("--key", column) for column in self.key]
+        single = (("--time-form", self.time_form), ("--decimal", self.decimal))
         pairs += [(option, value) for option, value in single if value is not None]
         return [word for pair in pairs for word in pair] + ["--numbers"] * self.numbers
 
@@ -163,17 +164,24 @@ def cleaned(value: Any, columns: Columns) -> Any:
     return [cleaned(each, columns) for each in value] if type(value) is list else value
 
 
-def as_key(value: Any) -> bytes | None:
-    """Return a value as a key: text unchanged, numbers as JSON has them; None for null and for empty text.
+def as_key(values: Sequence[Any]) -> bytes | None:
+    r"""Return values as a key: text unchanged, numbers as JSON has them; None for none, or where one is null or empty.
 
-    Raises ValueError for an object or an array.
+    Several are joined by dots, where a dot within one is written ``\.``. Raises ValueError for an object or an array.
     """
-    if value is None or value == "":
+    texts = [_key_text(value) for value in values]
+    if not texts or not all(texts):
         return None
+    return (texts[0] if len(texts) == 1 else ".".join(re.sub(r"([\\.])", r"\\\1", text) for text in texts)).encode()
+
+
+def _key_text(value: Any) -> str:
+    if value is None:
+        return ""
     if isinstance(value, str):
-        return value.encode()
+        return value
     if isinstance(value, bool):
-        return b"true" if value else b"false"
+        return "true" if value else "false"
     if isinstance(value, int | float):
-        return repr(value).encode()
+        return repr(value)
     raise ValueError("the key is an object or an array; it must be text or a number")

@@ -1,9 +1,10 @@
 """Which column names the sources of records, such as devices: each of them is a stream of its own."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from statistics import median
 from typing import Any, Final, NamedTuple
 
 from resonance.pipeline.files.kinds import AGAIN, FEWEST, Kinds, grows, is_counter, is_marked, is_time, last
@@ -19,6 +20,10 @@ PROVED: Final = 20
 EVEN: Final = 1.25
 """Most records of a source, in those of another one, where all are read equally often."""
 
+TURNS: Final = 0.42
+"""How far, in its usual number of others, a source may come too early or too late; 0.5 and more where drawn at random.
+"""
+
 REPEATED: Final = 0.2
 """Share of times that come again from which they are of several sources."""
 
@@ -33,19 +38,18 @@ _NAME = re.compile(
 
 
 class SourceColumn(NamedTuple):
-    """A column of names, and why it is one."""
+    """A column of names, or several, and why it is one."""
 
-    path: str
+    paths: tuple[str, ...]
+    """Several, where only their names together are those of the sources."""
     reason: str
     certain: bool
     """Whether the order of the records proves it, or its name beside their times."""
-    beside: str = ""
-    """Another column, where only the names of both together are those of the sources."""
 
     @property
     def naming(self) -> str:
         """Why it names the sources, as a sentence."""
-        names = f"{self.beside} and {self.path} together name" if self.beside else f"{self.path} names"
+        names = f"{' and '.join(self.paths)} {'together name' if len(self.paths) > 1 else 'names'}"
         return f"{names} what the records are of ({self.reason})"
 
 
@@ -56,43 +60,49 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     counted = (path for path in (*kinds.numbers, *kinds.ids) if _is_clock(seen.columns[path], seen.records))
     clocks = [*kinds.clocks, *counted]
     paths = [path for path in seen.columns if path not in {*clocks, *kinds.labels} and _may_name(seen, path)]
+    crossed = _crossed(seen, [path for path in paths if _NAME.fullmatch(last(path))], clocks)
+    if crossed is not None and crossed.certain:
+        return crossed
     for clock in clocks:
         # Of several, such as a site and its machines, the one with the most names.
         for path in sorted(paths, key=lambda each: -len(seen.columns[each].counts or ())):
             if reason := _divides(seen, path, clock):
-                return SourceColumn(path, reason, True)
+                return SourceColumn((path,), reason, True)
     for clock in clocks:
         if (found := _together(seen, paths, clock)) is not None:
             return found
-    paths = [path for path in paths if comes_again(seen, path)]
-    for path in paths:
+    if crossed is not None:
+        return crossed
+    paths = [path for path in paths if comes_again(seen, [path])]
+    for path in reversed(_by_names(seen, paths)):
         if _NAME.fullmatch(last(path)):
             # Without times it may be a category, such as the service of a connection.
-            return SourceColumn(path, f"{len(seen.columns[path].counts or ()):,} names", bool(clocks))
+            return SourceColumn((path,), f"{len(seen.columns[path].counts or ()):,} names", bool(clocks))
     for path in paths if clocks else ():
         counts = (seen.columns[path].counts or {}).values()
         # Sources take turns, or come one behind the other; what is drawn at random comes twice in a row as often.
         again = 1 - seen.columns[path].changes / seen.records
         if max(counts) <= EVEN * min(counts) and not 0.5 <= again * len(counts) <= 0.9 * len(counts):
             how = f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{max(counts):,}"
-            return SourceColumn(path, f"each of {len(counts):,} names has {how} records", False)
+            return SourceColumn((path,), f"each of {len(counts):,} names has {how} records", False)
     for path in paths:
         column = seen.columns[path]
         if column.only(str) and len(column.words) > FEW >= len(column.shapes) and column.sample[0][:1].isalpha():
-            return SourceColumn(path, f"{len(column.counts or ()):,} names that come again", False)
+            return SourceColumn((path,), f"{len(column.counts or ()):,} names that come again", False)
     return None
 
 
-def grows_within(seen: FileSurvey, path: str, source: str) -> bool:
+def grows_within(seen: FileSurvey, path: str, sources: Sequence[str]) -> bool:
     """Return whether numbers count the records of each source, or are its times."""
-    column, names = seen.columns[path], seen.columns[source]
+    column, names = seen.columns[path], seen.columns[sources[0]]
     if not column.only(int) or len(column.few) <= FEW:
         return False
     if column.falls and names.counts is not None and column.falls <= names.changes == len(names.counts) - 1:
         return True
     latest: dict[Any, int] = {}
     compared = falls = 0
-    for name, value in _pairs(seen, source, path):
+    for *names_of, value in rows_of(seen, *sources, path):
+        name = tuple(names_of)
         if name in latest:
             compared += 1
             falls += value <= latest[name]
@@ -116,9 +126,10 @@ def _may_name(seen: FileSurvey, path: str) -> bool:
     return named and is_listed and 10 * column.present > 9 * seen.records and not is_marked(column)
 
 
-def comes_again(seen: FileSurvey, path: str) -> bool:
-    """Return whether there are enough records of each name for a model of its own."""
-    return COMES_AGAIN * len(seen.columns[path].counts or ()) <= seen.records
+def comes_again(seen: FileSurvey, paths: Sequence[str]) -> bool:
+    """Return whether there are enough records of each name, or of several together, for a model of its own."""
+    names = seen.columns[paths[0]].counts if len(paths) == 1 else set(rows_of(seen, *paths))
+    return COMES_AGAIN * len(names or ()) <= seen.records
 
 
 def _divides(seen: FileSurvey, path: str, clock: str) -> str:
@@ -127,7 +138,7 @@ def _divides(seen: FileSurvey, path: str, clock: str) -> str:
     ordered = times.only(int, float) or is_time(times)
     if ordered and names.counts and times.falls and times.falls <= names.changes == len(names.counts) - 1:
         return f"{clock} begins again with another one of {len(names.counts):,}"
-    if _comes_again(list(_pairs(seen, clock, path))):
+    if _comes_again(list(rows_of(seen, clock, path))):
         return f"{clock} comes again, but not with the same one of {len(names.counts or ()):,}"
     return ""
 
@@ -142,11 +153,51 @@ def _together(seen: FileSurvey, paths: Sequence[str], clock: str) -> SourceColum
             continue
         names = len({row[1:] for row in found})
         if sum(count * (count - 1) // 2 for count in Counter(row[0] for row in found).values()) >= CHANCE * names:
-            proved.append((names, sorted(both, key=lambda path: (len(seen.columns[path].counts or ()), path))))
-    if not proved:
+            proved.append((names, _by_names(seen, both)))
+    return SourceColumn(min(proved)[1], f"{clock} comes again, but not with the same two", True) if proved else None
+
+
+def _crossed(seen: FileSurvey, named: Sequence[str], clocks: Sequence[str]) -> SourceColumn | None:
+    """Return columns called like a source where the names of one come again with others of the next one.
+
+    It is certain that they name sources only together where these take turns, or come one behind the other.
+    """
+    named = _by_names(seen, named)
+    counts = [len(seen.columns[path].counts or ()) for path in named]
+    runs = max((seen.columns[path].changes for path in named), default=0)
+    for clock in clocks if len(named) > 1 and runs >= max(counts) else ():
+        if seen.columns[clock].falls == runs:
+            return SourceColumn(named, f"{clock} begins again {runs:,} times, with another two", True)
+    chosen: tuple[str, ...] = ()
+    most = 1
+    for path in reversed(named):
+        found = list(rows_of(seen, *chosen, path))
+        if not chosen or len({*found}) > EVEN * most:
+            chosen, most, rows = (*chosen, path), len({*found}), found
+    if len(chosen) < 2:
         return None
-    _, (beside, path) = min(proved)
-    return SourceColumn(path, f"{clock} comes again, but not with the same two", True, beside)
+    return SourceColumn(
+        _by_names(seen, chosen), f"{most:,} together, {counts[-1]:,} alone", bool(clocks) and _take_turns(rows)
+    )
+
+
+def _take_turns(names: Sequence[Any]) -> bool:
+    """Return whether a name nearly always comes again after as many others, which are not drawn at random."""
+    newest: dict[Any, int] = {}
+    gaps: defaultdict[Any, list[int]] = defaultdict(list)
+    for at, name in enumerate(names):
+        if name in newest:
+            gaps[name].append(at - newest[name])
+        newest[name] = at
+    usual = [(gap, float(median(own))) for own in gaps.values() for gap in own]
+    # A source may be silent for a while.
+    off = sum(min(abs(gap - middle), 2 * middle) for gap, middle in usual)
+    return off < TURNS * sum(middle for _, middle in usual)
+
+
+def _by_names(seen: FileSurvey, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return columns in the order of how many names they have."""
+    return tuple(sorted(paths, key=lambda path: (len(seen.columns[path].counts or ()), path)))
 
 
 def _comes_again(found: Sequence[tuple[Any, ...]]) -> bool:
@@ -156,10 +207,9 @@ def _comes_again(found: Sequence[tuple[Any, ...]]) -> bool:
     return len(found) - len({each[0] for each in found}) >= REPEATED * len(found)
 
 
-def _pairs(seen: FileSurvey, one: str, other: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the values of two columns in the first records that have both."""
-    paths = parse_path(one), parse_path(other)
-    return _rows(*([find(record, path) for record in seen.head] for path in paths))
+def rows_of(seen: FileSurvey, *paths: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of some columns in the first and the last records that have all of them."""
+    return _rows(*([find(record, path) for record in (*seen.head, *seen.tail)] for path in map(parse_path, paths)))
 
 
 def _rows(*values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:

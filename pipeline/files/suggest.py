@@ -21,7 +21,7 @@ from resonance.pipeline.files.kinds import (
 )
 from resonance.pipeline.files.notes import NOTHING, Note, hardly_varying, notes_on
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.files.sources import COMES_AGAIN, grows_within, source_of
+from resonance.pipeline.files.sources import COMES_AGAIN, grows_within, rows_of, source_of
 from resonance.pipeline.files.survey import FEW, MAX_NAMES, Column, FileSurvey
 from resonance.pipeline.json_paths import escaped, parse_path
 
@@ -122,7 +122,7 @@ def suggest(
     arrays = [path for path, each in seen.columns.items() if each.only(list) and all(map(_is_array, each.sample))]
     as_array = bool(arrays) and len(seen.columns[arrays[0]].sample[0]) > len(numbers)
     source = source_of(seen, kinds)
-    sources = [columns.key] if columns.key else [source.path, source.beside] if source else []
+    sources = columns.key or (source.paths if source else ())
     left_out = {} if as_array else _left_out(seen, numbers, sources)
     features = arrays[0] if as_array else [path for path in numbers if path not in left_out]
     if chosen is not None:
@@ -155,11 +155,11 @@ def suggest(
         left_out = {}
     stream = _stream_of(seen, columns.key)
     # The key is the same in all records of a model.
-    same = columns.key if stream == "key" else None
+    same = columns.key if stream == "key" else ()
     categories = {
         path: [str(value) for value in sorted(column.words or column.few)] or ["false", "true"]
         for path, column in seen.columns.items()
-        if path != same
+        if path not in same
         and (chosen is None or path in named)
         and (
             (path in others and _has_few_texts(column, seen.records))
@@ -192,7 +192,7 @@ def _of_label(column: Column) -> str:
 
 def _left_out(seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
     """Return why columns of numbers make bad features, by path; nothing where no other column would be left."""
-    found, source = {}, next(iter(sources), "")
+    found, is_there = {}, bool(sources) and seen.columns.keys() >= {*sources}
     for path in numbers:
         column = seen.columns[path]
         if is_constant(column, seen.records):
@@ -203,8 +203,8 @@ def _left_out(seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str]) 
             found[path] = f"missing in {seen.records - column.present:,} of {seen.records:,} records"
         elif is_counter(column, seen.records):
             found[path] = "counts the records, in even steps"
-        elif column.falls and source in seen.columns and grows_within(seen, path, source):
-            found[path] = f"grows for each {source}: a clock or a counter"
+        elif column.falls and is_there and grows_within(seen, path, sources):
+            found[path] = f"grows for each {' and '.join(sources)}: a clock or a counter"
         elif grows(column, seen.records):
             again = f"grows, and begins again {column.falls:,} times" if column.falls else "never becomes less"
             found[path] = f"{again}: a clock or a meter"
@@ -221,12 +221,10 @@ def _has_few_texts(column: Column, records: int) -> bool:
     return 1 < len(column.words) <= FEW and records >= 4 * len(column.words) and not is_marked(column)
 
 
-def _stream_of(seen: FileSurvey, key: str | None) -> Literal["key", "topic"]:
+def _stream_of(seen: FileSurvey, key: Sequence[str]) -> Literal["key", "topic"]:
     """Return which records should share a model: those of a key, where keys come again, else all."""
-    column = seen.columns.get(key or "")
-    if column is None or not column.sample:
-        return "topic"
-    return "key" if len(set(map(str, column.sample))) * COMES_AGAIN <= seen.records else "topic"
+    names = set(rows_of(seen, *key)) if key else ()
+    return "key" if names and len(names) * COMES_AGAIN <= seen.records else "topic"
 
 
 def as_file(

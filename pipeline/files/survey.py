@@ -205,10 +205,13 @@ class FileSurvey:
         """By path, in the order in which they were found."""
         self.head: list[dict[str, Any]] = []
         """The first records (`HEAD`)."""
+        self.tail: list[dict[str, Any]] = []
+        """Some of the last ones, where these are others."""
         self.add(records)
 
     def add(self, records: Sequence[dict[str, Any]]) -> None:
         """Survey more records."""
+        self.tail = [*records[-HEAD:]] if self.records >= HEAD else []
         self.records += len(records)
         self.head += records[: HEAD - len(self.head)]
         self._add(records, "")

@@ -36,6 +36,21 @@ def test_an_old_command_says_what_it_is_now(printed):
         assert new.split()[0] in main.COMMANDS
 
 
+@pytest.mark.parametrize(
+    ("line", "option", "remedy"),
+    [
+        ("replay a.csv --names a,b --names c,d", "--names", "write it once: --names A,B,..."),
+        ("replay a.csv --partitions 2 --partitions 3", "--partitions", "leave one out"),
+        ("topics plan -c a.toml --config b.toml", "--config", "leave one out"),
+        ("dlq list --from 1 --from 2", "--from", "leave one out"),
+        ("settings --topics a --topics b", "--topics", "write it once: --topics TOPIC,..."),
+    ],
+)
+def test_an_option_of_one_value_that_is_given_twice_is_refused(printed, line, option, remedy):
+    said = f"error: {option}: it is given twice on the command line; {remedy}\n"
+    assert printed(run, *line.split(), code=2).err == said
+
+
 def test_the_rights_say_for_every_command_that_asks_a_broker_who_needs_them():
     asking = {name for name, _ in _commands(get_command(main.app))} - {"worker", "settings check", "demo", "dlq resume"}
     text = " ".join(ROLES.values())

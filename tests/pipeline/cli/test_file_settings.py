@@ -44,6 +44,35 @@ def test_one_column_is_a_list_of_one_and_a_column_that_is_not_there_stops_at_onc
         assert "own.csv has no column warm (did you mean warm_c?); it has warm_c, wet" in error
 
 
+@pytest.mark.parametrize("described", ["", '[input]\ntopics = ["own"]\nfeatures = ["load"]\n'])
+@pytest.mark.parametrize(
+    ("setting", "value", "meant"),
+    [
+        *((f"input.{name}", "ide", "id") for name in ("id_path", "time_path", "text_path")),
+        ("output.include", "id,kidn", "kind"),
+        ("stream", "field:kidn", "kind"),
+    ],
+)
+def test_a_path_that_no_record_has_is_refused_on_the_command_line_and_else_noted(
+    tmp_path, printed, monkeypatch, described, setting, value, meant
+):
+    rows = [f"i{n},{'ab'[n % 2]},{n % 7 / 3}\n" for n in range(200)]
+    (tmp_path / "own.csv").write_text("id,kind,load\n" + "".join(rows))
+    (tmp_path / "resonance.toml").write_text(described)
+    wrong = value.rpartition(":" if setting == "stream" else ",")[2]
+    there = "id, kind, load"
+    for command in ("replay", "evaluate", "produce", "bootstrap"):
+        said = printed(run, command, "own.csv", "--yes", "--topics", "own", "--set", f"{setting}={value}", code=2).err
+        (shown,) = [line for line in said.splitlines() if line.startswith("error")]
+        whole = f"field:{wrong}" if setting == "stream" else wrong
+        assert shown == (
+            f"error: {setting} = {whole}: own.csv has no column {wrong} (did you mean {meant}?); it has {there}"
+        )
+    monkeypatch.setenv("RESONANCE_" + setting.replace(".", "__").upper(), value)
+    note = f"note: {setting} names what no record has: {wrong} (did you mean {meant}?); it has {there}"
+    assert note in printed(run, "produce", "own.csv", "--yes", "--dry-run").err.splitlines()
+
+
 def test_settings_of_the_command_line_are_saved_and_not_advised_again(tmp_path, printed):
     rows = [f"{n % 7 / 3},please help me with number {n * 7}\n" for n in range(200)]
     (tmp_path / "own.csv").write_text("x,subject\n" + "".join(rows))
@@ -66,7 +95,7 @@ def test_bootstrap_finds_the_features_of_a_file_and_keeps_the_name_and_the_topic
     shown = printed(run, *arguments, *(["--set", f"stream={stream}"] if stream else []))
     ((settings, file, _),) = learned
     assert (settings.name, settings.input.topics, settings.stream) == ("shop", ("live",), stream or "key")
-    assert (settings.input.features, file.columns.key, file.columns.time) == (("load",), name, ("at",))
+    assert (settings.input.features, file.columns.key, file.columns.time) == (("load",), (name,), ("at",))
     given = """--set stream={} --set 'input.features=["load"]' --set name=shop --set input.topics=live"""
     assert f"`resonance worker --config shop.toml {given.format(stream or 'key')}` goes on as group shop" in shown.out
     assert "input.topics" in printed(run, "bootstrap", "own.csv", code=2).err

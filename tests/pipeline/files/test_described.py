@@ -29,13 +29,14 @@ def test_records_that_fit_give_no_note():
 
 
 def test_paths_that_no_record_has_are_named_with_the_nearest():
+    there = "; it has id, at, latency_ms, cpu"
     said = notes(rows(), features=["latency", "cpu", "memory"], id_path="idd", time_path="at")
     assert said == [
-        "input.features names what no record has: latency (did you mean latency_ms?), memory",
-        "input.id_path names what no record has: idd (did you mean id?)",
+        f"input.features names what no record has: latency (did you mean latency_ms?), memory{there}",
+        f"input.id_path names what no record has: idd (did you mean id?){there}",
     ]
     assert notes(rows(x=lambda _: {"b": 1}), features=["x.c"], time_path="at") == [
-        "input.features names what no record has: x.c (did you mean x.b?)"
+        f"input.features names what no record has: x.c (did you mean x.b?){there}, x.b"
     ]
     assert notes(rows(x=lambda _: [1, 2]), features="x", time_path="at") == []
 

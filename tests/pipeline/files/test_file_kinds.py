@@ -57,7 +57,7 @@ def test_an_array_is_a_table_of_features(tmp_path, kind):
 
 def test_columns_of_an_array_may_be_named_and_give_key_and_time(tmp_path):
     np.save(tmp_path / "a.npy", np.array([[1.0, np.nan, 5.0], [2.0, 3.5, 6.0]]))
-    columns = Columns({"x.y": "b"}, key="c", time=("a",), names=("a", "b", "c"))
+    columns = Columns({"x.y": "b"}, key=("c",), time=("a",), names=("a", "b", "c"))
     with RecordFile(tmp_path / "a.npy", columns) as file:
         (batch,) = file.batches()
     assert batch == [(b"5.0", b'{"x":{"y":null}}', 1), (b"6.0", b'{"x":{"y":3.5}}', 2)]
@@ -78,7 +78,7 @@ def test_an_array_of_objects_is_never_read(tmp_path):
 
 def test_arrays_of_an_archive_are_columns(tmp_path):
     np.savez(tmp_path / "a.npz", x=np.array([[1, 2], [3, 4]]), kind=np.array(["a", "b"]))
-    assert values(tmp_path / "a.npz", key="kind") == ['{"x":[1,2],"kind":"a"}', '{"x":[3,4],"kind":"b"}']
+    assert values(tmp_path / "a.npz", key=("kind",)) == ['{"x":[1,2],"kind":"a"}', '{"x":[3,4],"kind":"b"}']
     np.savez(tmp_path / "b.npz", x=np.zeros((2, 2)), y=np.zeros(3))
     with pytest.raises(InputFileError, match=r"its arrays {'x': 2, 'y': 3} are no columns of one table"):
         values(tmp_path / "b.npz")

@@ -5,6 +5,7 @@ import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import numpy as np
 import orjson
 import pyarrow
 import pytest
@@ -47,7 +48,7 @@ def test_key_time_and_members_of_json_are_paths(tmp_path):
         '{"who": {"id": 7}, "at": "2026-01-05T08:00:00.5Z", "x": 1}\n{"who": {"id": null}, "x": 2}\n'
         '{"who": {"id": "é"}, "at": 1767600000123}\n',
     )
-    assert records(path, members={"geo.x": "x", "user": "who.id"}, key="who.id", time=("at",)) == [
+    assert records(path, members={"geo.x": "x", "user": "who.id"}, key=("who.id",), time=("at",)) == [
         FileRecord(b"7", b'{"user":7,"geo":{"x":1}}', 1767600000500),
         FileRecord(None, b'{"user":null,"geo":{"x":2}}', None),
         FileRecord("é".encode(), '{"user":"é"}'.encode(), 1767600000123),
@@ -93,7 +94,7 @@ def test_a_line_may_end_where_the_sample_of_the_delimiter_does(tmp_path, end, sh
 
 def test_columns_of_csv_can_be_chosen_and_give_key_and_time(tmp_path):
     path = written(tmp_path, "a.csv", ",host,ts,load\n0,a,2026-01-05 08:00:00,0.5\n1,,1767600000000,1\n")
-    assert records(path, members={"m.load": "load"}, key="host", time=("ts",)) == [
+    assert records(path, members={"m.load": "load"}, key=("host",), time=("ts",)) == [
         FileRecord(b"a", b'{"m":{"load":0.5}}', 1767600000000),
         FileRecord(None, b'{"m":{"load":1}}', 1767600000000),
     ]
@@ -125,7 +126,7 @@ def test_a_row_of_separators_is_a_blank_one(tmp_path):
 
 def test_what_means_nothing_is_no_key_and_no_time(tmp_path):
     path = written(tmp_path, "a.csv", "host,t,x\nN/A,N/A,1\n")
-    assert records(path, key="host", time="t", members={"x": "x"}, nulls=("N/A",)) == [
+    assert records(path, key=("host",), time="t", members={"x": "x"}, nulls=("N/A",)) == [
         FileRecord(None, b'{"x":1}', None)
     ]
 
@@ -154,7 +155,22 @@ def test_texts_of_json_and_parquet_become_numbers_or_null_on_request(tmp_path):
     for file in (path, tmp_path / "a.parquet"):
         assert values(file) == rows
         assert values(file, nulls=("N/A",), numbers=True) == wanted
-    assert records(path, key="x", nulls=("N/A",))[1].key is None
+    assert records(path, key=("x",), nulls=("N/A",))[1].key is None
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "npz"])
+def test_several_columns_are_one_key_and_differ_where_their_texts_do(tmp_path, kind):
+    rows = [{"site": "a.b", "unit": "c"}, {"site": "a", "unit": "b.c"}, {"site": "a\\.b", "unit": ""}]
+    path = tmp_path / f"a.{kind}"
+    if kind == "csv":
+        written(tmp_path, path.name, "site,unit\n" + "".join(",".join(row.values()) + "\n" for row in rows))
+    elif kind == "jsonl":
+        written(tmp_path, path.name, b"\n".join(map(orjson.dumps, rows)))
+    elif kind == "parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        np.savez(path, **{name: np.array([row[name] for row in rows]) for name in rows[0]})
+    assert [record.key for record in records(path, key=("site", "unit"))] == [rb"a\.b.c", rb"a.b\.c", None]
 
 
 def test_a_line_is_read_again_only_for_numbers_that_are_written_anew(tmp_path, monkeypatch):
@@ -162,8 +178,8 @@ def test_a_line_is_read_again_only_for_numbers_that_are_written_anew(tmp_path, m
     path = written(tmp_path, "a.jsonl", line + "\n")
     read = []
     monkeypatch.setattr("resonance.pipeline.exact_json.exact", lambda text, found: read.append(text) or found)
-    records(path, key="id", time="t")
-    records(path, key="n", members={"own": "id", "n": "n"})
+    records(path, key=("id",), time="t")
+    records(path, key=("n",), members={"own": "id", "n": "n"})
     assert not read
     for given in ({"key": "y"}, {"members": {"x": "x"}}, {"members": {"y": "y"}}, {"nulls": ("?",)}):
         records(path, **given)
@@ -173,7 +189,7 @@ def test_a_line_is_read_again_only_for_numbers_that_are_written_anew(tmp_path, m
 def test_digits_of_numbers_are_kept(tmp_path):
     long = "12345678901234567890123"
     path = written(tmp_path, "a.jsonl", f'{{"id": {long}, "t": 1767600000000.00000001, "no": "x"}}\n')
-    (record,) = records(path, key="id", time="t", nulls=("x",))
+    (record,) = records(path, key=("id",), time="t", nulls=("x",))
     assert record == (long.encode(), f'{{"id":{long},"t":1767600000000.00000001,"no":null}}'.encode(), 1767600000000)
     assert records(path, members={"own": "no", "all": "id"})[0].value == f'{{"own":"x","all":{long}}}'.encode()
     assert records(path, members={"own": "id"})[0].value == f'{{"own":{long}}}'.encode()
@@ -181,7 +197,7 @@ def test_digits_of_numbers_are_kept(tmp_path):
     assert records(path)[0].value == b'{"x":123456789012345678,"y":0.12345678901234567890,"z":5.0}'
     decimals = pyarrow.array([Decimal(long), Decimal("1"), None], pyarrow.decimal128(30, 2))
     parquet.write_table(pyarrow.table({"id": decimals}), tmp_path / "a.parquet")
-    assert [(row.key, row.value) for row in records(tmp_path / "a.parquet", key="id")] == [
+    assert [(row.key, row.value) for row in records(tmp_path / "a.parquet", key=("id",))] == [
         (f"{long}.00".encode(), f'{{"id":{long}.00}}'.encode()),
         (b"1.0", b'{"id":1.0}'),
         (None, b'{"id":null}'),
@@ -225,7 +241,7 @@ def test_parquet_says_times_and_numbers_as_the_bus_does(tmp_path):
         }
     )
     parquet.write_table(table, tmp_path / "a.parquet")
-    found = records(tmp_path / "a.parquet", key="id", time=("at",))
+    found = records(tmp_path / "a.parquet", key=("id",), time=("at",))
     assert [record[::2] for record in found] == [(b"a", 1767600000000), (b"b", None)]
     day = {"at": "2026-01-05T08:00:00.000Z", "day": "2026-01-05", "price": 1.25}
     assert [orjson.loads(record.value) for record in found] == [
@@ -379,7 +395,7 @@ def test_a_file_that_is_not_there_and_a_name_that_says_nothing_are_reported(tmp_
 )
 def test_a_missing_column_is_offered_the_nearest(tmp_path, name, content):
     path = written(tmp_path, name, content)
-    for columns in ({"key": "hots"}, {"time": ("hots",)}, {"members": {"x": "hots"}}):
+    for columns in ({"key": ("hots",)}, {"time": ("hots",)}, {"members": {"x": "hots"}}):
         with pytest.raises(ConfigurationError, match=r"no column hots \(did you mean host\?\); it has host, load"):
             records(path, **columns)
 

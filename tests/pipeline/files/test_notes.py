@@ -118,7 +118,7 @@ def test_names_that_come_again_are_offered_as_key():
     assert (note.option, note.advised) == ("--key device", False)
     assert note.text == "device names what the records are of (20 names)"
     assert not surveyed(rows[:9_900])
-    assert not surveyed(rows, Columns(key="device"))
+    assert not surveyed(rows, Columns(key=("device",)))
 
 
 def test_an_id_that_some_records_lack_is_named():

@@ -162,7 +162,8 @@ def test_many_dead_letters_are_sent_only_on_demand_without_a_terminal(tmp_path, 
 
 def test_a_feature_that_no_record_has_keeps_a_file_from_being_sent(monkeypatch, tmp_path, printed):
     (tmp_path / "in.csv").write_text("heat\n" + "1\n" * 20)
-    options = ["in.csv", "--broker", "127.0.0.1:1", "--broker.answer_timeout", "1", "--input.features", "haet"]
+    options = ["in.csv", "--broker", "127.0.0.1:1", "--broker.answer_timeout", "1"]
+    monkeypatch.setenv("RESONANCE_INPUT__FEATURES", "haet")
     assert "up to 20 of 20 records would be dead letters" in printed(run, *options, code=2).err
     assert run(monkeypatch, *options, "--prepare.missing", "mean") == 69
 

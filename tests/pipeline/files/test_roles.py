@@ -48,34 +48,57 @@ FOUR = [measured(box=f"b{n % 4}", at=stamp(n // 4)) for n in range(4_000)]
 
 
 def test_names_whose_times_come_again_are_those_of_sources():
-    assert source(FOUR) == ("box", "at comes again, but not with the same one of 4", True, "")
+    assert source(FOUR) == (("box",), "at comes again, but not with the same one of 4", True)
     (note,) = [note for note in noted(FOUR).notes if note.change.key]
     assert note.text == "box names what the records are of (at comes again, but not with the same one of 4)"
     assert (note.option, note.advised) == ("--key box", True)
-    assert not [note for note in noted(FOUR, Columns(key="box")).notes if note.change.key]
+    assert not [note for note in noted(FOUR, Columns(key=("box",))).notes if note.change.key]
 
 
 def test_names_of_parts_of_a_file_whose_times_begin_again_are_those_of_sources():
     rows = [measured(trial=trial, at=stamp(n)) for trial in range(30) for n in range(500 + trial)]
-    assert source(rows) == ("trial", "at begins again with another one of 30", True, "")
+    assert source(rows) == (("trial",), "at begins again with another one of 30", True)
     assert noted(rows).left_out["trial"] == "names what the records are of"
     assert noted(rows).features == ["load", "heat"]
 
 
 def test_of_sites_and_their_machines_the_machines_are_the_sources():
     rows = [measured(site=f"s{n % 6 // 3}", box=f"b{n % 6}", at=stamp(n // 6)) for n in range(6_000)]
-    assert source(rows).path == "box"
+    assert source(rows).paths == ("box",)
 
 
-def test_two_columns_that_only_together_name_the_sources_are_said_to_though_one_is_the_key():
+def test_two_columns_that_only_together_name_the_sources_are_the_key_together():
     rows = [measured(mode=DRAW.choice("xyz"), site=f"s{n % 6 // 3}", box=n % 3, at=stamp(n // 6)) for n in range(6_000)]
     found = noted(rows)
     assert str(found.notes[-1]) == (
-        "site and box together name what the records are of (at comes again, but not with the same two); --key "
-        "takes one: join them in a column of the file"
+        "site and box together name what the records are of (at comes again, but not with the same two); a model for "
+        "each: --key site --key box"
     )
     assert (found.features, found.left_out["box"]) == (["load", "heat"], "names what the records are of")
     assert source([{**row, "box": DRAW.randrange(3)} for row in rows]) != source(rows)
+
+
+SITES = [{"site": site, "device": unit} for site in "ns" for unit in ("p1", "p2")]
+
+
+@pytest.mark.parametrize(
+    ("order", "reason"),
+    [
+        (lambda n: SITES[n % 4], "4 together, 2 alone"),
+        (lambda n: SITES[(0, 1, 0, 1, 0, 1, 2 + n // 7 % 2)[n % 7]], "4 together, 2 alone"),
+        (lambda n: SITES[n // 3_000 * 2 + n % 2], "4 together, 2 alone"),
+        (lambda n: SITES[n // 1_500], "at begins again 3 times, with another two"),
+    ],
+)
+def test_names_that_come_again_at_other_sites_are_the_key_together_though_no_time_comes_again(order, reason):
+    times = [n % 1_500 if "begins" in reason else n for n in range(6_000)]
+    rows = [measured(**order(n), at=stamp(time)) for n, time in enumerate(times)]
+    assert source(rows) == (("device", "site"), reason, True)
+    (note,) = [note for note in noted(rows).notes if note.change.key]
+    assert (note.option, note.advised) == ("--key device --key site", True)
+    drawn = [{**row, "device": DRAW.choice(("p1", "p2")), "at": stamp(n)} for n, row in enumerate(rows)]
+    assert source(drawn).certain is False
+    assert source([{**row, "device": row["site"] + row["device"]} for row in rows]).paths == ("device",)
 
 
 @pytest.mark.parametrize("first", ["since", "clock"])
@@ -185,7 +208,7 @@ def test_what_most_records_lack_is_no_feature_and_flags_of_true_and_false_may_be
 def test_texts_among_integers_count_nothing():
     rows = [{**row, "errors": "N/A" if n % 400 == 0 else DRAW.randrange(90)} for n, row in enumerate(FOUR)]
     assert "errors" in noted(rows).features
-    assert "errors" in noted(rows, Columns(key="box")).features
+    assert "errors" in noted(rows, Columns(key=("box",))).features
 
 
 @pytest.mark.parametrize("text", ["-999", "-200", "9999", "-1", "100000"])

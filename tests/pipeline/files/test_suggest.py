@@ -48,16 +48,16 @@ def test_what_is_suggested_is_a_settings_file():
 
 def test_the_key_of_each_model_is_no_category_of_it():
     seen = FileSurvey([{"host": f"h{n % 4}", "shift": "day" if n % 9 else "night", "x": n / 7} for n in range(2_000)])
-    assert suggest(seen, Columns(key="host")).categories == {"shift": ["day", "night"]}
+    assert suggest(seen, Columns(key=("host",))).categories == {"shift": ["day", "night"]}
     assert set(suggest(seen).categories) == {"host", "shift"}
 
 
 @pytest.mark.parametrize(("keys", "stream"), [(4, "key"), (5, "topic"), (600, "topic")])
 def test_a_model_for_each_key_is_suggested_where_keys_come_again(keys, stream):
     seen = FileSurvey([{"host": n % keys, "x": n / 7} for n in range(2_000)])
-    found = suggest(seen, Columns(key="host"))
+    found = suggest(seen, Columns(key=("host",)))
     assert found.stream == stream
-    assert suggest(seen).stream == suggest(seen, Columns(key="other")).stream == "topic"
+    assert suggest(seen).stream == suggest(seen, Columns(key=("other",))).stream == "topic"
     text = as_file(found, "flows", name="flows", broker={"bootstrap": "kafka:9092"})
     assert Settings.of(tomllib.loads(text)).stream == stream
 

@@ -67,7 +67,7 @@ def history(tmp_path):
 
 
 def test_a_file_is_learned_as_if_it_stood_before_the_log(deployment, history, monkeypatch):
-    (part,) = bootstrap(deployment.given, FromFile(history, Columns(key="key")), Span())
+    (part,) = bootstrap(deployment.given, FromFile(history, Columns(key=("key",))), Span())
     assert (part.records, part.offset, part.archived) == (HALF, 0, True)
     live = deployment.work(600)
     both = MemoryDeployment(monkeypatch, records=0)
@@ -97,7 +97,7 @@ def test_a_file_is_read_once_by_each_process(monkeypatch, history, processes):
     monkeypatch.setattr(file_partitions, "RecordFile", open_file)
     monkeypatch.setattr(file_partitions, "run_jobs", counted)
     deployment = MemoryDeployment(monkeypatch, partitions=2)
-    found = bootstrap(deployment.given, FromFile(history, Columns(key="id")), Span(), processes=processes)
+    found = bootstrap(deployment.given, FromFile(history, Columns(key=("id",))), Span(), processes=processes)
     assert opened == [history] * processes
     assert [part.partition for part in found] == [0, 1]
     assert sum(part.records for part in found) == HALF
@@ -116,7 +116,7 @@ def _moved(message, by):
 
 
 def test_a_file_needs_its_archive_to_be_replayed(deployment, history):
-    bootstrap(deployment.given, FromFile(history, Columns(key="key")), Span())
+    bootstrap(deployment.given, FromFile(history, Columns(key=("key",))), Span())
     deployment.work(600)
     deployment.logs[deployment.source.archive, 0] = []
     with pytest.raises(MismatchError, match="the models did not begin in this log"):
@@ -126,7 +126,7 @@ def test_a_file_needs_its_archive_to_be_replayed(deployment, history):
 @pytest.mark.parametrize("worked", [False, True])
 @pytest.mark.parametrize("of_file", [False, True])
 def test_a_lost_snapshots_topic_is_not_made_up_for(deployment, history, worked, of_file):
-    what = FromFile(history, Columns(key="key")) if of_file else [TOPIC]
+    what = FromFile(history, Columns(key=("key",))) if of_file else [TOPIC]
     bootstrap(deployment.given, what, Span.parse(end=str(HALF)))
     if worked:
         deployment.work(400)

@@ -59,7 +59,7 @@ def read(path):
 def test_a_file_says_what_its_records_would_say_on_the_topic(file, tmp_path, processes):
     given = settings(stream="partition")
     folder = tmp_path / "results"
-    output, columns = ReplayOutput(folder), Columns(key="key", time=("at",))
+    output, columns = ReplayOutput(folder), Columns(key=("key",), time=("at",))
     summary = replay_file(given, file, columns, output, partitions=2, processes=processes)
     expected = [run(PartitionTask(given, TOPIC, p), log) for p, log in as_produced(file, 2).items()]
     assert read(folder / "assignments.jsonl") == lines([m for each in expected for m in each.assignments])
@@ -88,7 +88,7 @@ def test_a_broken_file_ends_every_process_and_says_why(file):
     file.write_bytes(file.read_bytes() + b"{broken\n")
     given = settings(stream="partition")
     with pytest.raises(InputFileError, match=r"line 401: not JSON"):
-        replay_file(given, file, Columns(key="key"), partitions=2, processes=2)
+        replay_file(given, file, Columns(key=("key",)), partitions=2, processes=2)
 
 
 def test_outputs_are_never_mixed_with_recorded_ones():
