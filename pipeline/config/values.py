@@ -4,7 +4,7 @@ import json
 import re
 from contextlib import suppress
 from datetime import datetime
-from math import inf
+from math import inf, isfinite
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator
@@ -32,9 +32,11 @@ def _list(value: Any) -> Any:
 
 def _list_or_text(value: Any) -> Any:
     """Read like `_list`, but keep one name without brackets as text."""
-    if isinstance(value, str) and (value.strip().startswith("[") or "," in value):
-        return _list(value)
-    return value
+    is_list = not isinstance(value, str) or value.strip().startswith("[") or "," in value
+    found = _list(value) if is_list else value
+    if isinstance(found, str | list | tuple) and all(isinstance(each, str) for each in found):
+        return found
+    raise ValueError("must be a path, or a list of paths")
 
 
 def _table(value: Any) -> Any:
@@ -181,12 +183,12 @@ def _start(value: Any) -> str:
 
 
 def _missing(value: Any) -> Any:
-    if isinstance(value, str) and value not in ("reject", "mean"):
-        try:
-            return float(value)
-        except ValueError:
-            raise ValueError("must be reject, mean or a number") from None
-    return _no_boolean(value)
+    if isinstance(value, str) and value.strip() in ("reject", "mean"):
+        return value.strip()
+    with suppress(ValueError, TypeError, OverflowError):
+        if isfinite(found := float(_no_boolean(value))):
+            return found
+    raise ValueError("must be reject, mean or a number")
 
 
 def _auto(kind: type[int] | type[float], low: float, high: float, allowed: str) -> BeforeValidator:

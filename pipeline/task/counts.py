@@ -1,5 +1,6 @@
 """What a partition task counts, for the metrics and for what a worker says of its work."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,10 @@ from resonance.schemas.common import place_of, place_text
 
 SHOWN_CHARACTERS: Final = 80
 """Most characters that are shown of the value of a dead letter."""
+
+_CHARACTER: Final = re.compile(r"\(char ([0-9]+)\)")
+_SUBJECT: Final = re.compile(r"(.*?)(?:\[([0-9]+)\])? is ", re.DOTALL)
+_KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:')
 
 
 class DeadLetterExample(NamedTuple):
@@ -37,8 +42,24 @@ class DeadLetterExample(NamedTuple):
     def as_json(self) -> dict[str, str]:
         """Return the example as people read it."""
         value = self.value.decode(errors="replace")
-        shown = value if len(value) <= SHOWN_CHARACTERS else f"{value[: SHOWN_CHARACTERS - 3]}..."
+        at = _place(value, self.message) if len(value) > SHOWN_CHARACTERS else 0
+        begin = max(at - SHOWN_CHARACTERS // 4, 0) if at > SHOWN_CHARACTERS // 2 else 0
+        shown = f"{'...' * bool(begin)}{value[begin:]}"
+        if len(shown) > SHOWN_CHARACTERS:
+            shown = f"{shown[: SHOWN_CHARACTERS - 3]}..."
         return {"source": self.where, "class": self.kind, "message": self.message, "value": shown}
+
+
+def _place(value: str, message: str) -> int:
+    """Return where the part of a record stands that a message is about; 0 where that does not show."""
+    if found := _CHARACTER.search(message):
+        return int(found[1])
+    name, element = _SUBJECT.match(message + " is ").groups()  # type: ignore[union-attr]
+    at = next((key.start() for key in _KEY.finditer(value) if f".{name}".endswith(f".{key[1]}")), 0)
+    # Of an array of numbers, in which no comma is another one.
+    for _ in range(int(element or 0)):
+        at = max(value.find(",", at + 1), at)
+    return at
 
 
 class Totals(NamedTuple):

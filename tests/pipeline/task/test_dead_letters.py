@@ -5,7 +5,11 @@ import hashlib
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.task.counts import DeadLetterExample
+from resonance.pipeline.task.decode.dense import Layout, Shape
+from resonance.pipeline.task.decode.mapping import make_mapping
 from resonance.pipeline.task.encode import assignments
 from resonance.schemas import load_schema
 
@@ -240,3 +244,26 @@ def test_a_key_counts_for_all_the_names_that_it_gives(stream, length):
     assert outputs.cluster_events
     assert not outputs.dead_letters
     assert max(map(size_of, outputs.cluster_events)) < 200_000
+
+
+LONG = ", ".join(f'"f{n}": {n}' for n in range(40))
+
+
+@pytest.mark.parametrize(
+    ("value", "settings", "shown"),
+    [
+        (f'{{{LONG}, "geo": {{"kg": "0.48 kg"}}, "last": 1}}', {"input.features": ["geo.kg"]}, '"kg": "0.48 kg"'),
+        (f'{{"m": "1.5 m", {LONG}}}', {"input.features": ["m"]}, '{"m": "1.5 m", '),
+        (f'{{"x": {[*range(90), "bad", *range(90)]}}}'.replace("'", '"'), {"input.dimension": 181}, ', "bad", 0'),
+        (f'{{{LONG}, "a": 1 "b": 2, {LONG}}}', {}, '"a": 1 "b": 2'),
+        (f"{{{LONG}}}", {}, '{"f0": 0, '),
+    ],
+)
+def test_an_example_shows_what_its_message_is_about(value, settings, shown):
+    given = Settings.of({"input.topics": ["t"], "input.features": "x", **settings})
+    mapping = make_mapping(given)
+    mapping.layout = mapping.layout or Layout(given, Shape(2, ()))
+    (fault,) = mapping.decode([Record("t", 0, 0, 0, None, value.encode())]).faults
+    found = DeadLetterExample(fault.kind, 0, ("t", 0, 0, None), fault.message, value.encode()).as_json()["value"]
+    assert shown in found
+    assert len(found) <= 80
