@@ -45,6 +45,8 @@ _DIRECTION = re.compile(
     r"(?i)(.*(direction|heading|azimuth|winddir)|(.*[ ._-])?(dir|bearing|wd|wdir|hdg))"
     r"([ ._-]?(deg(rees)?|[0-9]+m?))?"
 )
+_VALUE = re.compile(r"[<>=~≈±+$€£¥-]*\s*[.,]?[0-9]")
+_UNIT = re.compile(r"[+-]?[0-9][0-9.,]*\s*([^\W\d_][^\W\d_/²³]{0,7})")
 _STAND_IN = re.compile(r"-?(9{2,}|[1-9]0{2,}|[0-9]{3,})|-1")
 
 
@@ -115,7 +117,11 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
                 groups[note].append(path)
             elif path in numbers:
                 few = column.strange == column.kinds[str] and len(column.words) <= FEW
-                groups[_missing(column.words) if few else Note(path)].append(path)
+                values = {text for text in column.words if _VALUE.match(text)}
+                if few and column.words > values:
+                    groups[_missing(column.words - values)].append(path)
+                if values or not few:
+                    groups[Note(path)].append(path)
         elif column.strange and path in numbers:
             groups[Note(path)].append(path)
     for note, sharing in groups.items():
@@ -140,7 +146,12 @@ def _as_text(column: Column) -> Note | None:
     # 1,234 is more likely a thousand than a fraction.
     if all(as_number(text, marked=True) for text in texts):
         return Note(", with a unit or thousands", "read as numbers", Columns(numbers=True))
-    return _DECIMAL_NOTE if all(as_number(text, comma=True, marked=True) for text in texts) else None
+    if all(as_number(text, comma=True, marked=True) for text in texts):
+        return _DECIMAL_NOTE
+    units = {found[1] if (found := _UNIT.fullmatch(text)) else "" for text in texts}
+    if "" in units or len(units) > _NAMED:
+        return None
+    return Note(f", a number with a unit ({', '.join(sorted(units))}): write numbers alone, all in one unit")
 
 
 def _missing(texts: set[str]) -> Note:

@@ -35,9 +35,23 @@ def test_texts_that_mean_numbers_are_named(values, option, said):
     assert str(note).endswith(option)
 
 
+@pytest.mark.parametrize(
+    ("values", "said", "options"),
+    [
+        (["15 kg", "1.5 kg"] * 9, ["'15 kg', a number with a unit (kg): write numbers alone, all in one unit"], [""]),
+        ([*range(40), "0.48kg", "480 g"], ["'0.48kg', a number with a unit (g, kg): write"], [""]),
+        ([*range(40), "<0.5", "5-10"], ["'<0.5': these would be dead letters"], [""]),
+        ([*range(40), "> 3", "N/A"], ["these would be"] * 2, ["--null N/A", ""]),
+    ],
+)
+def test_texts_with_a_value_are_not_read_as_missing(values, said, options):
+    found = surveyed(column(values))
+    assert [note.option for note in found] == options
+    assert all(text in note.text for note, text in zip(found, said, strict=True))
+
+
 def test_texts_that_mean_no_number_are_not_named():
     assert not surveyed(column(["red", "green", "12 Main St", "3M"] * 9))
-    assert not surveyed(column(["15 kg", "1.5 kg"] * 9))
     assert not surveyed([{"day": day, "y": n} for n, day in enumerate(["Mon", "Tue"] * 9)])
 
 
