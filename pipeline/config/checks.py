@@ -104,12 +104,17 @@ def _engine(settings: Fields) -> Iterator[Problem]:
         engines.make_engine(name, settings.engine_parameters)
     except ParameterError as error:
         setting = f"engine.{error.name}"
-        having = [other for other, each in engines.ENGINES.items() if error.name in {p.name for p in each.parameters}]
-        remedy = _other_engine(settings, setting, error.name, having)
-        names = {p.name for each in engines.ENGINES.values() for p in each.parameters}.union(EngineSection.model_fields)
+        parameters = {other: {p.name for p in each.parameters} for other, each in engines.ENGINES.items()}
+        meant = [error.name]
         # The engine offers what it has itself.
-        meant = [] if having or error.allowed.endswith("?)") else settings_meant(setting, {"engine": sorted(names)})
-        yield Problem(setting, error.value, f"must be {error.allowed}{offered(meant)}", remedy)
+        if not any(error.name in names for names in parameters.values()) and not error.allowed.endswith("?)"):
+            own, every = sorted(EngineSection.model_fields), sorted(set().union(*parameters.values()))
+            found = settings_meant(setting, {"engine": own}) or settings_meant(setting, {"engine": every})
+            meant = [each.removeprefix("engine.") for each in found]
+        having = [other for other, names in parameters.items() if names.intersection(meant)]
+        remedy = _other_engine(settings, setting, " or ".join(meant), having)
+        near = offered(f"engine.{each}" for each in meant if each != error.name)
+        yield Problem(setting, error.value, f"must be {error.allowed}{near}", remedy)
 
 
 def _other_engine(settings: Fields, setting: str, word: str, having: Sequence[str]) -> str:

@@ -83,6 +83,8 @@ def settings_meant(setting: str, known: Mapping[str, Sequence[str]]) -> list[str
 
     `known` has the names in each section, and under ``""`` the sections and the settings outside them.
     """
+    # In the environment one underscore may stand where two are needed.
+    setting = re.sub(rf"^({'|'.join(filter(None, known))})_", r"\1.", setting)
     section, _, name = setting.rpartition(".")
     every = [f"{part}.{each}".lstrip(".") for part, names in known.items() for each in names]
     if section in known and section:

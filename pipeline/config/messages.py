@@ -8,7 +8,7 @@ from typing import Any, get_args
 from pydantic import SecretStr, ValidationError
 from resonance.engine.errors import ParameterError
 from resonance.pipeline.config.likely import set_elsewhere, settings_meant
-from resonance.pipeline.errors import ConfigurationError, offered
+from resonance.pipeline.errors import ConfigurationError, nearest, offered
 
 MASK = "**********"
 EXAMPLES = {"input.topics": "a,b"}
@@ -149,7 +149,10 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: ValueOr
             f"{setting}{origins.of(location, table=False)}: must be a table of settings; give them one by one, "
             f"as {setting}.<name> in the file or {variable(setting)}__<NAME> in the environment"
         )
-    return str(configuration_error(setting, given, _allowed(problem), origins.of(location)))
+    first, *more = _allowed(problem).split("\n")
+    words = re.findall(r"\w{3,}", " ".join([first, *more]).removeprefix("must be one of"))
+    near = nearest(given, [word for word in words if word != given]) if isinstance(given, str) else ""
+    return str(configuration_error(setting, given, "\n".join([first + near, *more]), origins.of(location)))
 
 
 def _allowed(problem: Any) -> str:
@@ -197,6 +200,6 @@ def stream_not_set(topics: Sequence[str], partitions: int) -> ConfigurationError
     """Return the error, with the choices, for input topics of several partitions where `stream` is not set."""
     return ConfigurationError(
         f"stream is not set, and {', '.join(topics)} {'has' if len(topics) == 1 else 'have'} {partitions} partitions: "
-        f"say which records share one model, in the file, as {variable('stream')} in the environment, or as --stream",
+        f"say which records share one model, in the file, as {variable('stream')} in the environment, or as --set stream=...",
         *(f"  {choice}" for choice in STREAM_CHOICES),
     )

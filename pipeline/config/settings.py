@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource
+from resonance.engine import ENGINES
 from resonance.pipeline.config.checks import check
 from resonance.pipeline.config.fields import Fields
 from resonance.pipeline.config.messages import ValueOrigins, from_validation
@@ -78,4 +79,5 @@ class Settings(Fields):
             section = field.annotation
             if isinstance(section, type) and issubclass(section, Section | EngineSection):
                 known[name] = list(section.model_fields)
+        known["engine"] += [each.name for each in ENGINES[EngineSection().name].parameters]
         return known
