@@ -65,6 +65,11 @@ def bootstrap(
     file = as_file(source)
     if file is not None and end is not None:
         raise ConfigurationError("--to is for topics: a file is learned to its end; leave it out")
+    if file is not None and load({"input.topics": "-"}).input.topics == ("-",):
+        raise ConfigurationError(
+            f"input.topics is not set: what is learned of {file} is for workers that read a topic; name it, --topics "
+            f"TOPIC; resonance replay {file} shows what is found in it, and needs none"
+        )
     topic = None if file else source
     suited: Mapping[str, Any] = {"input.topics": topic} if topic else {}
     if file is not None:

@@ -10,7 +10,7 @@ import typer
 from resonance.pipeline.cli.file_options import topic_from
 from resonance.pipeline.cli.options import given, load, load_settings, replace_on_command_line, shared
 from resonance.pipeline.cli.output import say
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import ConfigurationError, counted
 from resonance.pipeline.logs import printable
 
 if TYPE_CHECKING:
@@ -102,6 +102,9 @@ def for_file(
     found = examined([file], columns, skip_bad, None, taken, settings, settings if described else None, chosen)
     if found.seen.records and describes(settings) and section.sparse is None:
         _check_features(file, found, settings)
+    if found.skipped:
+        among = f" among the first {counted(found.seen.records, 'record')}" if found.more else ""
+        say(f"left out: {counted(found.skipped, 'bad line')}{among}")
     if by_key and not found.columns.key:
         advised = next((note.option for note in found.findings if note.change.key), None)
         way = f"{advised} (or --yes, which takes it)" if advised else "--key COLUMN (it gives each record its model)"

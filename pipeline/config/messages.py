@@ -200,6 +200,7 @@ def stream_not_set(topics: Sequence[str], partitions: int) -> ConfigurationError
     """Return the error, with the choices, for input topics of several partitions where `stream` is not set."""
     return ConfigurationError(
         f"stream is not set, and {', '.join(topics)} {'has' if len(topics) == 1 else 'have'} {partitions} partitions: "
-        f"say which records share one model, in the file, as {variable('stream')} in the environment, or as --set stream=...",
+        f"say which records share one model, in the file, as {variable('stream')} in the environment, or as --set "
+        "stream=...",
         *(f"  {choice}" for choice in STREAM_CHOICES),
     )

@@ -4,9 +4,9 @@ import math
 from importlib.metadata import version
 from typing import Any, Final
 
-from resonance.pipeline.errors import ConfigurationError, nearest
+from resonance.pipeline.errors import ConfigurationError, counted, nearest
 from resonance.pipeline.evaluate.dataset import class_counts
-from resonance.pipeline.evaluate.evaluation import Evaluation, Measured
+from resonance.pipeline.evaluate.evaluation import ONE, Evaluation, Measured
 from resonance.pipeline.evaluate.figures import NAMES
 
 MOST_CLASSES: Final = 50
@@ -55,7 +55,16 @@ def _measured(one: Measured) -> dict[str, Any]:
 
 
 def best_sentence(document: dict[str, Any]) -> str:
-    """Return which candidate was best, by which figure, and how close the next one was."""
+    """Return which candidate was best, by which figure, and how close the next one was, and k-means."""
+    sentence, by = _best(document), document["best"]["by"]
+    for name, value in ((one["name"], one["figures"].get(by)) for one in document["baselines"]):
+        if name != ONE and value is not None:
+            records = counted(document["records"], "record")
+            sentence += f"; {name}, fitted on the first half, has {value:.3f}; all this is of all {records}"
+    return sentence
+
+
+def _best(document: dict[str, Any]) -> str:
     best, count = document["best"], len(document["candidates"])
     by = best["by"]
     if best["value"] is None:

@@ -36,6 +36,8 @@ class Examination:
     """The features, where these are no guess."""
     keyless: int = 0
     """Records without a key, where a column gives it."""
+    skipped: int = 0
+    """Bad lines among them that were left out."""
 
     @property
     def findings(self) -> list[Note]:
@@ -108,7 +110,7 @@ def examine(
         batches = source.batches()
         for batch in limited(batches, min(limit or EXAMINED, EXAMINED)):
             found.add(batch)
-        found.decimal = source.decimal
+        found.decimal, found.skipped = source.decimal, source.skipped
         found.more = found.seen.records != limit and next(batches, None) is not None
         return found
 

@@ -28,6 +28,12 @@ def test_the_key_and_the_times_of_a_file_are_found_with_and_without_settings(tmp
     assert "no_key" not in said.out
 
 
+@pytest.mark.parametrize("command", ["replay", "evaluate"])
+def test_bad_lines_that_are_left_out_are_counted(tmp_path, printed, command):
+    (tmp_path / "own.jsonl").write_text("".join(f'{{"x": {n % 9 / 7}}}\n' for n in range(300)) + "{oops\nnope\n")
+    assert "left out: 2 bad lines\n" in printed(run, command, "own.jsonl", "--skip-bad").err
+
+
 def test_a_key_that_is_not_found_is_named_as_missing(tmp_path, printed):
     (tmp_path / "few.csv").write_text("a,b\n1,2\n")
     error = printed(run, "replay", "few.csv", "--yes", "--set", "stream=key", code=2).err
@@ -98,4 +104,5 @@ def test_bootstrap_finds_the_features_of_a_file_and_keeps_the_name_and_the_topic
     assert (settings.input.features, file.columns.key, file.columns.time) == (("load",), (name,), ("at",))
     given = """--set stream={} --set 'input.features=["load"]' --set name=shop --set input.topics=live"""
     assert f"`resonance worker --config shop.toml {given.format(stream or 'key')}` goes on as group shop" in shown.out
-    assert "input.topics" in printed(run, "bootstrap", "own.csv", code=2).err
+    error = printed(run, "bootstrap", "own.csv", code=2).err
+    assert error.startswith("error: input.topics is not set: what is learned of own.csv is for workers that read a")

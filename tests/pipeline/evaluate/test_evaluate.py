@@ -1,6 +1,7 @@
 """The command: its figures are those of an independent computation, and bad input ends in a sentence."""
 
 import csv
+import re
 
 import numpy as np
 import orjson
@@ -177,6 +178,9 @@ def test_the_tables_fit_80_columns_and_the_last_line_names_the_best(file, monkey
         assert word in rest
     assert last.startswith("best of 2 by ari: ")
     assert "; next is " in last
+    assert re.search(
+        r"; k-means, k = 3, fitted on the first half, has [0-9.]+; all this is of all [0-9,]+ records$", last
+    )
 
 
 def test_a_bound_that_is_missed_has_an_exit_code_of_its_own(evaluated, file, monkeypatch, capsys):
