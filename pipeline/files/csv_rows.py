@@ -114,6 +114,7 @@ class CsvRows:
     def _rows(self) -> Iterator[FileRecord | BadRow]:
         width = len(self.names)
         numeric: list[int] | None = None
+        nulls = self._nulls
         others: list[int] = []
         pattern = re.compile("")
         while True:
@@ -142,7 +143,7 @@ class CsvRows:
                 # Exactly one number for each cell, so that a cell with a comma cannot pass for two.
                 pattern = re.compile(",".join([NUMBER_PATTERN] * len(numeric)))
             try:
-                key = None if not self._key else as_key([self._unless_null(row[at]) for at in self._key])
+                key = as_key(["" if row[at] in nulls else row[at] for at in self._key]) if self._key else None
                 # Without a time column the call would be a sixth of a row's time.
                 time = timestamp_of([self._clock(row[at]) for at in self._time], self._form) if self._time else None
                 if self._careful or not pattern.fullmatch(",".join([row[position] for position in numeric])):
@@ -170,12 +171,9 @@ class CsvRows:
         return "null" if is_null else text
 
     def _clock(self, cell: str) -> str | float:
-        bare = self._unless_null(cell).strip()
+        bare = "" if cell in self._nulls else cell.strip()
         is_whole = len(self._time) == 1 and self._form in (None, SECONDS)
         return float(bare) if is_whole and NUMBER.fullmatch(bare) else bare
-
-    def _unless_null(self, cell: str) -> str:
-        return "" if cell in self._nulls else cell
 
     def _text(self, cell: str) -> str:
         found = self._texts.get(cell)

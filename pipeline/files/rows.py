@@ -169,17 +169,17 @@ def as_key(values: Sequence[Any]) -> bytes | None:
 
     Several are joined by dots, where a dot within one is written ``\.``. Raises ValueError for an object or an array.
     """
-    texts = [_key_text(value) for value in values]
-    if not texts or not all(texts):
-        return None
-    return (texts[0] if len(texts) == 1 else ".".join(re.sub(r"([\\.])", r"\\\1", text) for text in texts)).encode()
+    if len(values) == 1:
+        return _key_text(values[0]).encode() or None
+    texts = [re.sub(r"([\\.])", r"\\\1", _key_text(value)) for value in values]
+    return ".".join(texts).encode() if texts and all(texts) else None
 
 
 def _key_text(value: Any) -> str:
-    if value is None:
-        return ""
     if isinstance(value, str):
         return value
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
