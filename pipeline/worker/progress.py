@@ -17,6 +17,7 @@ from faust.types import TP
 from resonance.pipeline.config.fields import FIELD
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import counted, first_of, nearest
+from resonance.pipeline.files.described import paths_of
 from resonance.pipeline.task.counts import Counts, DeadLetterExample, Totals
 from resonance.pipeline.task.range_changes import together
 from resonance.pipeline.worker.assignment import AssignedPartition
@@ -50,7 +51,8 @@ _log = logging.getLogger(__name__)
 
 async def report(status: WorkerStatus, settings: Settings) -> None:
     """Say from time to time what a worker does, until this is cancelled."""
-    progress = Progress(status, settings.features or (), session_timeout=settings.broker.session_timeout)
+    needed = (*(settings.features or ()), *paths_of(settings).get("stream", ()))
+    progress = Progress(status, needed, session_timeout=settings.broker.session_timeout)
     held_back = HeldBack(status, settings.broker.bootstrap, held_seconds(settings))
     while True:
         await asyncio.sleep(LOOK)
@@ -85,7 +87,7 @@ def models_of(settings: Settings, partitions: int) -> str:
 
 
 class Progress:
-    """Logs what the worker of a `status` does; `features` are the names in the settings, where these list them.
+    """Logs what the worker of a `status` does; `features` are what each record needs, where settings list it.
 
     A killed worker holds its partitions for `session_timeout` seconds. A record that is routed counts once, as a
     record of its input.

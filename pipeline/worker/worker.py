@@ -23,6 +23,7 @@ from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import OUTPUT_KINDS
 from resonance.pipeline.repartition.placing import Placing
 from resonance.pipeline.tasks import Task, make_task
+from resonance.pipeline.worker.absent_paths import AbsentPaths
 from resonance.pipeline.worker.assignment import AssignedPartition, Histograms, unchanged
 from resonance.pipeline.worker.before_joining import check_deployment, look_again
 from resonance.pipeline.worker.commits import Commits, broker_seconds
@@ -76,6 +77,7 @@ class Worker:
         self._stop_requested = asyncio.Event()
         self._why = ""
         self._rebalances = 0
+        self._absent = AbsentPaths(settings)
         self._cancelled = threading.Event()
         self._positions: tuple[Membership, dict[TP, int]] | None = None
         # What this worker had before the rebalance that goes on.
@@ -198,6 +200,7 @@ class Worker:
         async for event in stream.noack().events():
             chunk: Chunk = event.message
             if consumer.is_current(chunk):
+                self._absent.look(chunk.topic, chunk.value)
                 self._processor.submit(chunk)
             else:
                 consumer.done(chunk)
