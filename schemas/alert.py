@@ -56,6 +56,8 @@ class Alert(TypedDict):
     """The setting to look at, where the model does not fit the data."""
     reason: NotRequired[AlertReason]
     """The command that cleared it, because it dropped what was known of it."""
+    began: NotRequired[Time]
+    """Of ``unlike`` and ``new_cluster``: time of the first record of those with which it opened, in UTC."""
     since: Time
     """Time of the record with which the alert opened, in UTC."""
     cause: Cause

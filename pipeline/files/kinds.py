@@ -39,7 +39,8 @@ _LABEL = re.compile(
     r"|intrusion|outcome)(s|_?type|_?cat(egory)?)?|.*[a-z]Label"
 )
 _NAMING = re.compile(
-    r"(?i)(.*[^a-z])?([sd](rc|st)?_?port|port|(orig|resp)_p|(zip|postal)([ _-]?code)?)|.+[ _-](number|no|nr)"
+    r"(?i)(.*[^a-z])?([sd](rc|st)?_?port|port|(orig|resp)_p|(zip|postal)([ _-]?code)?|fips)"
+    r"|.+[ _.-](code|number|no|nr)"
     r"|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
 )
 _DIGIT = re.compile("[0-9]")
@@ -145,8 +146,12 @@ def grows(column: Column, records: int) -> bool:
 
 
 def names_kinds(path: str, column: Column) -> bool:
-    """Return whether integers name something, such as a port, or are a part of a date, by the name of the column."""
-    return column.only(int) and bool(_NAMING.fullmatch(path) or _NAMING.fullmatch(last(path)))
+    """Return whether integers name something, such as a port, or are a part of a date.
+
+    So says the name of the column, or a zero that some begin with.
+    """
+    is_padded = column.only(int, str) and bool(column.shapes) and not any(each.strip("0") for each in column.shapes)
+    return is_padded or (column.only(int) and any(map(_NAMING.fullmatch, (path, last(path)))))
 
 
 def is_marked(column: Column) -> bool:

@@ -281,13 +281,17 @@ class SignTable:
         records = evidence.get("records", 0.0)
         if rule == "unlike":
             share = evidence.get("unlike", records) / (records or 1.0)
-        if rule in ("unlike", "unconfirmed"):
+        if "began" in alert:
+            onset = seconds(alert["began"])
+        elif rule in ("unlike", "unconfirmed"):
             onset -= pace * max(records - 1.0, 0.0)
         elif rule == "silent":
             onset -= evidence.get("seconds", 0.0)
-        elif rule == "new_cluster" and alert.get("cluster") in self._begun:
+        if rule == "new_cluster" and alert.get("cluster") in self._begun:
             begun = self._begun[alert["cluster"]][1]
-            onset, centre = seconds(begun["time"]) - pace * begun["size"], begun["centre"]
+            centre = begun["centre"]
+            if "began" not in alert:
+                onset = seconds(begun["time"]) - pace * begun["size"]
             if alert["cluster"] in self._described:
                 keywords = self._described[alert["cluster"]][1]["keywords"]
         place = place_of(alert)

@@ -96,7 +96,7 @@ class Learner:
     def learn(self, model: StreamModel, rows: StreamRows, marks: Marks | None = None) -> LearnResult:
         """Give records to their stream's model and return what became of them.
 
-        `marks` has their places and times where changes are watched.
+        `marks` has their places and times.
         """
         if model.ended is not None or model.listing is not None:
             self._open(model, rows.cause(0))

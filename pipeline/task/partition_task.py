@@ -74,7 +74,6 @@ class PartitionTask(StreamTask):
         super().__init__(settings, topic, partition, context)
         self._by_key = settings.by_key
         self._names_by_key = settings.stream == "key"
-        self._watches_drift = settings.drift_parameters is not None
         self._answers = Answers(settings, self._encoder)
         self._learner = Learner(settings, topic, partition, self.models, self.health, context.event_bytes)
         if settings.raises_alerts:
@@ -216,11 +215,7 @@ class PartitionTask(StreamTask):
         if self._alerts is not None:
             self._alerts.begin(records, batch, outputs)
         long = message_sizes.too_long(batch, keyed=self._by_key)
-        marks = (
-            Marks(some_of(records.offsets, batch.index), Times.of(batch.times).milliseconds)
-            if self._watches_drift
-            else None
-        )
+        marks = Marks(some_of(records.offsets, batch.index), Times.of(batch.times).milliseconds)
         for key, group in self._groups(batch, long):
             if (model := self._model_of(key, batch, group)) is None:
                 continue
@@ -228,8 +223,7 @@ class PartitionTask(StreamTask):
             while behind:
                 portion = model.portion(len(behind))
                 positions, behind = behind[:portion], behind[portion:]
-                where = None if marks is None else marks.take(slice_of(positions))
-                self._learn(model, StreamRows(batch, positions, outputs), where)
+                self._learn(model, StreamRows(batch, positions, outputs), marks.take(slice_of(positions)))
         if outputs is not None:
             self._answers.write(outputs, batch)
         if self._alerts is not None:
@@ -255,7 +249,7 @@ class PartitionTask(StreamTask):
             model.seen = clock if model.seen is None else max(model.seen, clock)
         return model
 
-    def _learn(self, model: StreamModel, rows: StreamRows, marks: Marks | None) -> None:
+    def _learn(self, model: StreamModel, rows: StreamRows, marks: Marks) -> None:
         """Give records to their stream's model, and what becomes of them to all that write or watch."""
         batch, positions, outputs = rows
         result, texts = self._learner.learn(model, rows, marks), self._learner.texts_of(model)

@@ -20,6 +20,8 @@ class Transition:
     cluster: str | None = None
     features: list[AlertFeature] = field(default_factory=list)
     """Of the record with which it opens, those that are far off."""
+    began: int | None = None
+    """Time of the first record that it is about, in milliseconds since 1970, where that is known."""
 
 
 @dataclass(slots=True)
@@ -36,6 +38,8 @@ class OpenAlert:
     """Time of the record with which it opened."""
     evidence: dict[str, float]
     features: list[AlertFeature] = field(default_factory=list)
+    began: int | None = None
+    """Time of the first record that it is about, in milliseconds since 1970, where that is known."""
     owed: bool = False
     """Whether it opened in a bootstrap: it is emitted with the first record behind that."""
     ended: bool = False
@@ -112,6 +116,11 @@ class StreamAlerts(OpenAlerts):
         made = cls()
         made.go_on(content)
         integers, floats = np.array(content["integers"], np.int64), np.array(content["floats"], np.float64)
+        if len(integers) == stream_rules.YOUNG - 1 + 3 * stream_rules.YOUNG_CLUSTERS:
+            # Of a state that had no times of first records.
+            began, unknown = stream_rules.BEGAN, stream_rules.UNKNOWN
+            young = np.insert(integers[began:].reshape(-1, 3), 3, unknown, axis=1)
+            integers = np.concatenate((integers[:began], [unknown], young.ravel()))
         # The third revision knew no far records; their weight follows from the baseline at its next block.
         floats = np.append(floats, floats[stream_rules.HIT]) if len(floats) == stream_rules.FAR_HIT else floats
         if integers.shape != made.integers.shape or floats.shape != made.floats.shape or not np.isfinite(floats).all():

@@ -192,7 +192,9 @@ class PartitionAlerts:
         if key in alerts.open:
             return
         version = self._streams.first_version if model is None else model.version
-        alert = OpenAlert(*key, version, alerts.number, cause.time, transition.evidence, transition.features)
+        alert = OpenAlert(
+            *key, version, alerts.number, cause.time, transition.evidence, transition.features, transition.began
+        )
         alerts.open[key] = alert
         alerts.number += 1
         self._health.open_alerts[key[0]] += 1
@@ -232,6 +234,8 @@ class PartitionAlerts:
             payload["features"] = alert.features
         if setting is not None:
             payload["setting"] = setting
+        if alert.began is not None:
+            payload["began"] = canonical(alert.began)
         payload["since"] = alert.since
         self._encoder.alert(payload, cause)
 

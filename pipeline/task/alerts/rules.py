@@ -9,6 +9,7 @@ from resonance.engine.drift import DriftChange
 from resonance.engine.prepare import AnyPreparation, Preparation
 from resonance.pipeline.task.alerts.kernels import stream_rules
 from resonance.pipeline.task.alerts.open_alerts import OpenAlerts, StreamAlerts, Transition
+from resonance.pipeline.task.decode.record_batch import slice_of
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.schemas import AlertFeature, AlertRule
 
@@ -66,7 +67,7 @@ class AnswerRules:
             ]
         )
         self._new_cluster = "new_cluster" in rules
-        self._out: IntArray = np.empty((ROOM, 4), np.int64)
+        self._out: IntArray = np.empty((ROOM, 5), np.int64)
         self._numbers = np.empty((ROOM, 4))
 
     def switch_off(self, alerts: StreamAlerts) -> None:
@@ -111,18 +112,21 @@ class AnswerRules:
         found: list[tuple[int, Transition]],
     ) -> None:
         step: Any = result.step
+        times = result.marks.times[slice_of(result.learned)]
         while start < stop:
             count, start = stream_rules.follow(
-                step.cluster, step.novel, step.score, start, stop, alerts.integers, alerts.floats, self._limits,
+                step.cluster, step.novel, step.score, times, start, stop, alerts.integers, alerts.floats, self._limits,
                 self._out, self._numbers,
             )  # fmt: skip
-            for (row, rule, opened, cluster), numbers in zip(
+            for (row, rule, opened, cluster, began), numbers in zip(
                 self._out[:count].tolist(), self._numbers[:count].tolist(), strict=True
             ):
                 name = texts.cluster_id((), cluster) if cluster >= 0 else None
                 evidence = dict(zip(_EVIDENCE[rule], numbers, strict=False))
                 features = _outside(step, row, preparation) if opened and rule == stream_rules.UNLIKE_RULE else []
-                found.append((result.learned[row], Transition(_RULES[rule], bool(opened), evidence, name, features)))
+                since = None if began == stream_rules.UNKNOWN else began
+                change = Transition(_RULES[rule], bool(opened), evidence, name, features, since)
+                found.append((result.learned[row], change))
 
 
 def _outside(step: Step, row: int, preparation: AnyPreparation) -> list[AlertFeature]:

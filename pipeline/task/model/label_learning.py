@@ -57,7 +57,7 @@ class LabelledRows:
                 self._memory.seen += 1
                 self._preparation.hold(row)
                 self._warming.append(position)
-                if self._drift is not None and self._result.marks is not None:
+                if self._drift is not None:
                     self._drift.hold(self._result.marks.take([position]))
                 if self._preparation.wanted == 0:
                     self._end_warm_up(position)
@@ -121,7 +121,7 @@ class LabelledRows:
         learned = np.array(features)
         step = self._engine.learn(learned, sets)
         result.learned_one_by_one(places, step, answered=True)
-        self._watch(learned, sets, step, None if result.marks is None else result.marks.take(places), places)
+        self._watch(learned, sets, step, result.marks.take(places), places)
         result.learned = [places[i] for i in answered]
         if answered:
             result.step = step if len(answered) == len(places) else _part(step, answered)

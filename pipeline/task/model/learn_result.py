@@ -8,7 +8,7 @@ from resonance.engine.base import Event, GroupChange, Step
 from resonance.engine.prepare.rescaling import RangeChange
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.model.stream_drift import Marks, WatchedChange
+from resonance.pipeline.task.model.stream_drift import NO_MARKS, Marks, WatchedChange
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,8 +37,8 @@ class LearnResult:
     drift: list[tuple[int, RangeChange | GroupChange | WatchedChange]] = field(default_factory=list)
     """Features that have another range, changes in the number of feature groups, and changes of the data, each with its
     row."""
-    marks: Marks | None = None
-    """Where and when the rows stand in the log, where changes are watched."""
+    marks: Marks = NO_MARKS
+    """Where and when the rows stand in the log."""
     looked: bool = False
     """Whether the ranges of the features were compared with the last records, which is when they can change."""
     faults: list[tuple[int, FaultError]] = field(default_factory=list)

@@ -38,6 +38,9 @@ class Marks(NamedTuple):
         return Marks(self.offsets[positions], self.times[positions])
 
 
+NO_MARKS: Final = Marks.numbered(0)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WatchedChange:
     """A change that the watch reports, and how often cells had been taken by then."""
@@ -187,9 +190,9 @@ def is_moved(channel: ChangedChannel) -> bool:
     return channel.change == "moved" or abs(channel.after - channel.before) >= channel.spread
 
 
-def release(drift: StreamDrift | None, rows: int, marks: Marks | None, last: int) -> Marks | None:
+def release(drift: StreamDrift | None, rows: int, marks: Marks, last: int) -> Marks | None:
     """Return the marks of the rows that a warm-up has held, whose last one stands at `last` among `marks`."""
-    return None if drift is None or marks is None else drift.release(rows, marks.take([last]))
+    return None if drift is None else drift.release(rows, marks.take([last]))
 
 
 def parts_of(drift: StreamDrift | None, rows: int) -> Iterator[slice]:

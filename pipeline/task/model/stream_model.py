@@ -27,7 +27,7 @@ from resonance.pipeline.task.model.lifetimes import Lifetimes
 from resonance.pipeline.task.model.stream_drift import Marks, StreamDrift, parts_of, release
 from resonance.schemas import ClusterSnapshot
 
-STATE_REVISION = 5
+STATE_REVISION = 6
 """Raised when the members of a stream's state change."""
 
 KIND = "stream"
@@ -174,11 +174,10 @@ class StreamModel:
         """Hold back or learn rows from `Layout.rows` or `SparseLayout.rows`, in order.
 
         `row_labels` has the id and the labels of each row where the engine learns labels, `marks` where and when they
-        stand in the log where changes are watched.
+        stand in the log.
         """
-        result = LearnResult(looked=self.preparation.room == 0)
-        if self.drift is not None:
-            result.marks = Marks.numbered(len(rows)) if marks is None else marks
+        marks = Marks.numbered(len(rows)) if marks is None else marks
+        result = LearnResult(looked=self.preparation.room == 0, marks=marks)
         if result.looked:
             self._rescale(result)
         engine, preparation = self.engine, self.preparation
@@ -267,7 +266,7 @@ class StreamModel:
             taken = self._usable(rows, taken, result)
             preparation.hold(rows[taken])
             warming += taken.tolist()
-            if self.drift is not None and result.marks is not None:
+            if self.drift is not None:
                 self.drift.hold(result.marks.take(taken))
             if preparation.wanted == 0:
                 prepared: Any = preparation.freeze()
@@ -310,7 +309,7 @@ class StreamModel:
         learned = self._usable(rows, np.arange(position, len(rows)), result)
         result.learned = learned.tolist()
         if len(learned):
-            marks = None if result.marks is None else result.marks.take(learned)
+            marks = result.marks.take(learned)
             result.step = self._learn(self.preparation.apply(rows[learned]), result.learned, marks, result)
 
     def _usable(self, rows: Any, positions: Any, result: LearnResult) -> Any:

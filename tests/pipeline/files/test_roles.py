@@ -193,10 +193,18 @@ def test_a_flag_names_nothing():
     assert (source(rows), noted(rows).features) == (None, ["pump", "valve", "load", "heat"])
 
 
-@pytest.mark.parametrize("name", ["port", "Source Port", "id.orig_p", "flight_number", "zip", "Hour", "DAY_OF_WEEK"])
+NAMING = ["port", "Source Port", "id.orig_p", "flight_number", "zip", "Hour", "DAY_OF_WEEK", "Bureau code"]
+
+
+@pytest.mark.parametrize("name", NAMING)
 def test_integers_that_name_something_are_no_amounts(name):
     rows = [measured(**{name: DRAW.randrange(900), f"{name}s_per_hour": DRAW.randrange(900)}) for n in range(300)]
     assert noted(rows).left_out == {escaped(name): "names something, or a part of a date"}
+
+
+def test_integers_of_which_some_begin_with_a_zero_name_something_too():
+    rows = [measured(place=f"0{n}" if n % 20 == 0 else 1_000 + DRAW.randrange(900)) for n in range(300)]
+    assert noted(rows).left_out == {"place": "names something, or a part of a date"}
 
 
 def test_what_most_records_lack_is_no_feature_and_flags_of_true_and_false_may_be():

@@ -294,6 +294,12 @@ def test_records_of_one_message_are_counted_by_their_indexes():
     assert found["since"].startswith("2026-05-06T04:35")
 
 
+def test_a_stream_that_pauses_broke_with_its_first_record_that_was_unlike():
+    broke = alert("p1:d1", 300, records=5.0)
+    broke[1]["began"] = "2026-05-06T01:00:00.000Z"
+    assert [each["since"][11:16] for each in incidents(broke)] == ["01:00"]
+
+
 def test_when_devices_that_come_one_behind_the_other_broke_is_known_by_their_own_records():
     table = IncidentTable()
     for n in range(5):

@@ -26,9 +26,14 @@ RUN_UNLIKE = 8  # unlike records among them
 LARGEST = 9  # the cluster that may take nearly everything
 LARGEST_RUN = 10  # its records, less `limits[PENALTY]` for each other record
 OPEN = 11  # whether each of the rules of a stream is open: 3 integers
-YOUNG = 14  # the new clusters: 8 times id, answers since it emerged, whether its alert is open
+BEGAN = 14  # time of the first record of the run, in milliseconds since 1970
+YOUNG = 15  # the new clusters: 8 times id, answers since it emerged, whether its alert is open, `BEGAN` when it emerged
+OF_YOUNG = 4
 YOUNG_CLUSTERS = 8
-INTEGERS = YOUNG + 3 * YOUNG_CLUSTERS
+INTEGERS = YOUNG + OF_YOUNG * YOUNG_CLUSTERS
+
+UNKNOWN = -(1 << 62)
+"""The time of a record where it is not known."""
 
 # Floats of the state.
 W = 0  # the CUSUM
@@ -116,7 +121,8 @@ Without them its records had another cluster before: the engine has only divided
 def new_state() -> tuple[IntArray, FloatArray]:
     """Return the state of a stream without answers."""
     integers = np.zeros(INTEGERS, np.int64)
-    integers[YOUNG::3] = integers[LARGEST] = -1
+    integers[YOUNG::OF_YOUNG] = integers[LARGEST] = -1
+    integers[BEGAN] = UNKNOWN
     return integers, np.zeros(FLOATS)
 
 
@@ -169,11 +175,12 @@ def _end_block(integers, floats, limits):
 
 
 @jit
-def _put(out, numbers, found, row, rule, opened, cluster, first, second, third, fourth=0.0):
+def _put(out, numbers, found, row, rule, opened, cluster, first, second, third, fourth=0.0, began=UNKNOWN):
     out[found, 0] = row
     out[found, 1] = rule
     out[found, 2] = opened
     out[found, 3] = cluster
+    out[found, 4] = began
     numbers[found, 0] = first
     numbers[found, 1] = second
     numbers[found, 2] = third
@@ -182,16 +189,16 @@ def _put(out, numbers, found, row, rule, opened, cluster, first, second, third, 
 
 
 @jit
-def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, numbers):
+def follow(clusters, novel, scores, times, start, stop, integers, floats, limits, out, numbers):
     """Follow the answers from one position to another; return how many alerts opened or cleared, and where it stopped.
 
-    It stops early where `out` (row, rule, opened, cluster) has no room for the transitions of one more record.
-    `numbers` has the evidence of each transition, four numbers.
+    It stops early where `out` (row, rule, opened, cluster, time of the first record) has no room for the transitions of
+    one more record. `numbers` has the evidence of each transition, four numbers; `times` are in milliseconds.
     """
     found = 0
     room = len(out) - 3 - YOUNG_CLUSTERS
     any_young = False
-    for j in range(YOUNG, INTEGERS, 3):
+    for j in range(YOUNG, INTEGERS, OF_YOUNG):
         any_young = any_young or integers[j] >= 0
     for i in range(start, stop):
         if found > room:
@@ -209,6 +216,7 @@ def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, 
                     if w == 0.0:
                         integers[RUN] = 0
                         integers[RUN_UNLIKE] = 0
+                        integers[BEGAN] = times[i]
                     integers[RUN] += 1
                     integers[RUN_UNLIKE] += unlike
                     hit = floats[FAR_HIT] if scores[i] < FAR else floats[HIT]
@@ -220,7 +228,7 @@ def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, 
                             found = _put(
                                 out, numbers, found, i, UNLIKE_RULE, 1, -1,
                                 float(integers[RUN]), float(integers[RUN_UNLIKE]), floats[MEAN] / BLOCK,
-                                0.0 if novel[i] or cluster < 0 else 1.0,
+                                0.0 if novel[i] or cluster < 0 else 1.0, integers[BEGAN],
                             )  # fmt: skip
                     elif w <= 0.25 * hold or hold == 0.0:
                         integers[OPEN + UNLIKE_RULE] = 0
@@ -271,7 +279,7 @@ def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, 
                 integers[LARGEST] = cluster
         if any_young:
             for k in range(YOUNG_CLUSTERS):
-                j = YOUNG + 3 * k
+                j = YOUNG + OF_YOUNG * k
                 if integers[j] < 0:
                     continue
                 integers[j + 1] += 1
@@ -282,8 +290,9 @@ def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, 
                 if integers[j + 2] == 0 and FEWEST <= age <= SOON and share >= limits[NEW_SHARE]:
                     integers[j + 2] = 1
                     found = _put(
-                        out, numbers, found, i, NEW_CLUSTER, 1, integers[j], float(age), share, limits[NEW_SHARE]
-                    )
+                        out, numbers, found, i, NEW_CLUSTER, 1, integers[j], float(age), share, limits[NEW_SHARE],
+                        0.0, integers[j + 3],
+                    )  # fmt: skip
                 elif integers[j + 2] == 1 and (share < 0.5 * limits[NEW_SHARE] or age >= GROWN):
                     integers[j + 2] = 0
                     found = _put(
@@ -303,22 +312,23 @@ def emerged(integers: IntArray, floats: FloatArray, cluster: int) -> None:
     """
     if integers[N] < STARTED or floats[NOW] < floats[MEAN] / BLOCK + EXCESS:
         return
-    places = integers[YOUNG:].reshape(-1, 3)
+    places = integers[YOUNG:].reshape(-1, OF_YOUNG)
     free = [k for k in range(YOUNG_CLUSTERS) if places[k, 0] < 0]
     rest = sorted((k for k in range(YOUNG_CLUSTERS) if not places[k, 2]), key=lambda k: (-int(places[k, 1]), k))
     if chosen := (free or rest)[:1]:
-        places[chosen[0]] = cluster, 0, 0
+        # Without a run it is of records that were unlike before.
+        places[chosen[0]] = cluster, 0, 0, integers[BEGAN] if floats[W] > 0.0 else UNKNOWN
         floats[SHARE + chosen[0]] = 0.0
 
 
 def ended(integers: IntArray, floats: FloatArray, cluster: int) -> bool:
     """Note that a cluster ended; return whether its alert was open."""
-    places = integers[YOUNG:].reshape(-1, 3)
+    places = integers[YOUNG:].reshape(-1, OF_YOUNG)
     was_open = False
     for k in range(YOUNG_CLUSTERS):
         if places[k, 0] == cluster:
             was_open = bool(places[k, 2])
-            places[k] = -1, 0, 0
+            places[k] = -1, 0, 0, UNKNOWN
             floats[SHARE + k] = 0.0
     return was_open
 
@@ -347,10 +357,11 @@ def compile() -> None:
         clusters,
         novel,
         np.zeros(1),
+        np.zeros(1, np.int64),
         0,
         1,
         *new_state(),
         np.ones(LIMITS),
-        np.zeros((32, 4), np.int64),
+        np.zeros((32, 5), np.int64),
         np.zeros((32, 4)),
     )

@@ -291,7 +291,7 @@ def test_young_clusters_open_nothing_where_the_rule_on_them_was_switched_off():
     held = Held(task(given()))
     held.task.process(LOG[:900])
     alerts = held.task.models.named("p0:d2").alerts
-    alerts.integers[stream_rules.YOUNG : stream_rules.YOUNG + 3] = 0, 10, 0
+    alerts.integers[stream_rules.YOUNG : stream_rules.YOUNG + 4] = 0, 10, 0, 0
     go_on(held, 900, alerts__off=("new_cluster",))
     assert "new_cluster" not in {rule for _, rule, _ in alerts_of(held.task.process(LOG[900:]))}
 

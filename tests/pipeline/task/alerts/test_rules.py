@@ -11,6 +11,7 @@ from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.alerts.rules import ROOM, AnswerRules
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.model.learn_result import LearnResult
+from resonance.pipeline.task.model.stream_drift import Marks
 
 TEXTS = StreamTexts("p0", 3, 1)
 PREPARATION = Preparation(["a"])
@@ -36,6 +37,7 @@ def result(clusters, novel=None, learned=None, events=()):
         learned=places,
         step=SimpleNamespace(cluster=clusters, novel=novel, score=np.where(novel, 0.4, 0.9), outside=None),
         events=list(events),
+        marks=Marks.numbered(1_000),
     )
 
 

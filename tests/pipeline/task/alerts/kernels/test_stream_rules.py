@@ -10,21 +10,33 @@ LIMITS = np.array([17.2, 500.0, 2_000.0, 49.0, 0.1, 0.25])
 class Stream:
     def __init__(self, limits=LIMITS):
         self.integers, self.floats = rules.new_state()
-        self.limits, self.count, self.found = limits, 0, []
+        self.limits, self.count, self.found, self.began = limits, 0, [], {}
 
     def take(self, clusters, novel, cuts=(512,), score=0.5):
         clusters, novel = np.asarray(clusters, np.int64).reshape(-1, 1), np.asarray(novel, bool)
         scores = np.full(len(novel), score)
-        out, numbers = np.zeros((16, 4), np.int64), np.zeros((16, 4))
+        out, numbers = np.zeros((16, 5), np.int64), np.zeros((16, 4))
         start, turn = 0, 0
         while start < len(novel):
             stop = min(start + cuts[turn % len(cuts)], len(novel))
             while start < stop:
                 count, start = rules.follow(
-                    clusters, novel, scores, start, stop, self.integers, self.floats, self.limits, out, numbers
+                    clusters,
+                    novel,
+                    scores,
+                    self.count + np.arange(len(novel)),
+                    start,
+                    stop,
+                    self.integers,
+                    self.floats,
+                    self.limits,
+                    out,
+                    numbers,
                 )
-                for (row, rule, opened, cluster), own in zip(out[:count].tolist(), numbers[:count], strict=True):
+                for (row, rule, opened, cluster, began), own in zip(out[:count].tolist(), numbers[:count], strict=True):
                     self.found.append((self.count + row, rule, bool(opened), cluster, tuple(own)))
+                    if opened:
+                        self.began[rule, cluster] = began
             turn += 1
         self.count += len(novel)
         return self
@@ -140,7 +152,16 @@ def test_more_new_clusters_than_there_is_room_for_let_the_oldest_go():
     for cluster in range(1, 12):
         rules.emerged(stream.integers, stream.floats, cluster)
         stream.take([0], [False])
-    assert sorted(stream.integers[rules.YOUNG :: 3].tolist()) == list(range(4, 12))
+    assert sorted(stream.integers[rules.YOUNG :: rules.OF_YOUNG].tolist()) == list(range(4, 12))
+
+
+@pytest.mark.parametrize("cuts", [(512,), (1,), (7, 3)])
+def test_a_kind_that_is_new_began_with_its_first_record_however_answers_are_cut(cuts):
+    stream = Stream().take(*stationary(np.random.default_rng(4), 2_000, 0.0)).take(np.full(15, -1), np.ones(15), cuts)
+    rules.emerged(stream.integers, stream.floats, 9)
+    stream.take(np.full(100, 9), np.zeros(100), cuts)
+    assert stream.of(rules.NEW_CLUSTER)
+    assert (stream.began[rules.UNLIKE_RULE, -1], stream.began[rules.NEW_CLUSTER, 9]) == (2_000, 2_000)
 
 
 def test_a_rule_that_is_off_never_opens():
