@@ -62,6 +62,8 @@ class Episode:
     """How many drifts it has, without those that go on."""
     places: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Between which means each feature went, by all drifts."""
+    is_alone: bool = False
+    """Whether it is of its stream alone: no other has the like."""
     is_drift: bool = True
     """Whether it has no other signs than drifts."""
     _known: float = inf
@@ -219,7 +221,7 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
             near = [
                 (len(group.episodes), nearness, group)
                 for group in recent
-                if (nearness := group.nearness(episode, began)) >= 0.0
+                if not episode.is_alone and (nearness := group.nearness(episode, began)) >= 0.0
             ]
             if near:
                 # The largest, and of those of one size that with which it agrees best.
@@ -229,7 +231,8 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
                 insort(group.began, began)
             else:
                 groups.append(Group([episode], [began], {place}))
-                recent.append(groups[-1])
+                if not episode.is_alone:
+                    recent.append(groups[-1])
     return [group.episodes for group in groups]
 
 
@@ -237,7 +240,7 @@ def _agreement(one: Episode, other: Episode) -> float | None:
     """Return in which share of their features two episodes are about the same; None where one says none."""
     if one.moves and other.moves:
         names = one.moves.keys() & other.moves.keys()
-        same = [name for name in names if _is_same(one.moves[name], other.moves[name].after)]
+        same = [name for name in names if _moves_alike(one.moves[name], other.moves[name])]
         return len(same) / min(len(one.moves), len(other.moves))
     if one.centres and other.centres:
         return float(any(are_close(mine, yours) for mine in one.centres for yours in other.centres))
@@ -268,13 +271,11 @@ def _alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None
     alike = 0
     for name in names:
         mine, yours = one[name], other[name]
+        # Half of what is usual, or of the way that each went: a new kind has a width of its own.
         ranges = max(mine.high - mine.low, yours.high - yours.low)
-        if abs(mine.usual - yours.usual) <= OWN_SCALE * ranges:
-            # Half of what is usual, or of the way that each went: a new kind has a width of its own.
-            near = 0.5 * max(ranges, min(abs(each.value - each.usual) for each in (mine, yours)))
-            alike += abs(mine.value - yours.value) <= near
-        else:
-            alike += goes_alike(mine, yours)
+        near = 0.5 * max(ranges, min(abs(each.value - each.usual) for each in (mine, yours)))
+        is_near = abs(mine.usual - yours.usual) <= OWN_SCALE * ranges and abs(mine.value - yours.value) <= near
+        alike += is_near or goes_alike(mine, yours)
     return alike / len(names)
 
 
@@ -282,6 +283,11 @@ def goes_alike(mine: Value, yours: Value) -> bool:
     """Whether two values are off to the same side, and about as far."""
     ways = [(each.value - each.usual) / (each.high - each.low or 1.0) for each in (mine, yours)]
     return ways[1] != 0 and 1 / 3 <= ways[0] / ways[1] <= 3
+
+
+def _moves_alike(mine: Move, yours: Move) -> bool:
+    """Whether two features went to the same place, or, where streams have levels of their own, the same way."""
+    return _is_same(mine, yours.after) or (yours.shift != 0 and 1 / 3 <= mine.shift / yours.shift <= 3)
 
 
 def _is_same(move: Move, value: float) -> bool:
