@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute, number, second
+from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_close, episodes, goes_alike
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
-from resonance.pipeline.incidents.ways import Ways, groups
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.alerts.sentences import length
 from resonance.pipeline.timestamps import canonical
@@ -29,6 +29,9 @@ MOST_KINDS: Final = 20
 
 SHOWN: Final = 4
 """Features of an incident."""
+
+ABRUPT: Final = 0.9
+"""Share of the records that are unlike from the first one on where a stream broke, though it is hardly off."""
 
 COLUMNS: Final = ("severity", "state", "what happened")
 """Names of what `row_of` returns."""
@@ -66,8 +69,8 @@ class IncidentTable:
         if self._is_changed:
             self._is_changed = False
             signs, paces, unseen = self._signs.signs(), self._signs.paces(), self._signs.unseen()
-            ways = Ways.of([*signs, *chain.from_iterable(unseen.values())], self._signs.clusters(), paces)
-            self._groups = groups(episodes(signs, paces), ways, unseen)
+            excursions = Excursions.of([*signs, *chain.from_iterable(unseen.values())], self._signs.clusters(), paces)
+            self._groups = groups(episodes(signs, paces), excursions, unseen)
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
         found = [(_incident(group, known, centres), group) for group in self._groups]
@@ -247,14 +250,15 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
     if unit is not None:
         return "unit"
     rules = {sign.rule for sign in signs}
-    if len(group) == 1 and known >= MANY and max(sign.unlike for sign in signs) >= BROKEN:
-        # An alert alone of values that are hardly off may be of the first trough of a daily wave.
-        values = group[0].values.values()
-        if len(rules) > 1 or not values or any(abs(each.value - each.usual) > each.high - each.low for each in values):
+    share = max(sign.unlike for sign in signs)
+    if len(group) == 1 and known >= MANY and share >= BROKEN:
+        # Into the first trough of a daily wave records go by and by, and values are hardly off.
+        is_far = any(abs(each.value - each.usual) > each.high - each.low for each in group[0].values.values())
+        if share >= ABRUPT or is_far or len(rules) > 1:
             return "broke"
-    if not rules & {"unlike", "new_cluster"}:
+    if not rules & {"unlike", "new_cluster", "emerged"}:
         return "drifted"
-    is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster"))
+    is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster", "emerged"))
     return "back" if is_known else "new_kind"
 
 

@@ -99,7 +99,7 @@ class Sign:
     """Of a drift: seconds at which there was a new baseline; infinite while there is none. Of a silence: its end."""
 
 
-class Cluster(NamedTuple):
+class NewCluster(NamedTuple):
     """A cluster that came."""
 
     key: str
@@ -254,13 +254,13 @@ class SignTable:
             found.setdefault(cluster.rsplit("/", 2)[0], []).append(begun["centre"])
         return {stream: found[stream] for stream in sorted(found)[:PEERS]}
 
-    def clusters(self) -> list[Cluster]:
+    def clusters(self) -> list[NewCluster]:
         """Return the clusters that came, of all streams."""
         paces, found = self.paces(), []
         for key, (_, begun) in self._begun.items():
             stream, time = key.rsplit("/", 2)[0], seconds(begun["time"])
             onset = time - paces.get(stream, 0.0) * begun["size"]
-            found.append(Cluster(key, stream, onset, time, begun["centre"], begun["spread"]))
+            found.append(NewCluster(key, stream, onset, time, begun["centre"], begun["spread"]))
         return found
 
     def unseen(self) -> dict[str, list[Sign]]:

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from resonance.pipeline.incidents.grouping import Episode, together
-from resonance.pipeline.incidents.signs import Cluster, Sign, Value
+from resonance.pipeline.incidents.signs import NewCluster, Sign, Value
 from resonance.pipeline.incidents.units import MOST_CENTRES
 
 FAR: Final = 6.0
@@ -51,8 +51,8 @@ class _Edge(NamedTuple):
         return self.spread or _LEAST * abs(self.mean) or 1.0
 
 
-class _Way(NamedTuple):
-    """A feature of a sign, or of a cluster, that is outside of what its stream had been."""
+class _Excursion(NamedTuple):
+    """A feature of a sign that is outside of what its stream had been."""
 
     onset: float
     place: str
@@ -64,7 +64,7 @@ class _Way(NamedTuple):
     """The same in spreads, without its sign."""
     value: Value
 
-    def is_like(self, other: "_Way") -> bool:
+    def is_like(self, other: "_Excursion") -> bool:
         """Whether another stream went as far to the same side, in its own measure or in the feature's."""
         return other.place != self.place and (
             LIKE * other.spreads >= self.spreads or LIKE * abs(other.beyond) >= abs(self.beyond)
@@ -72,7 +72,7 @@ class _Way(NamedTuple):
 
 
 @dataclass(slots=True)
-class Ways:
+class Excursions:
     """How far each sign is outside of what its stream has been, by feature, among those of all streams."""
 
     own: dict[str, dict[str, Value]] = field(default_factory=dict)
@@ -81,23 +81,25 @@ class Ways:
     """Keys of signs with a feature that another stream has so, too."""
 
     @classmethod
-    def of(cls, signs: Sequence[Sign], clusters: Iterable[Cluster], paces: Mapping[str, float]) -> "Ways":
+    def of(cls, signs: Sequence[Sign], clusters: Iterable[NewCluster], paces: Mapping[str, float]) -> "Excursions":
         """Compare signs, and the clusters that came, with those of all streams."""
-        known: dict[str, list[Cluster]] = {}
+        known: dict[str, list[NewCluster]] = {}
         for cluster in sorted(clusters, key=lambda each: (each.time, each.key)):
             known.setdefault(cluster.stream, []).append(cluster)
         by_stream: dict[str, list[Sign]] = {}
         for sign in signs:
             by_stream.setdefault(sign.place, []).append(sign)
-        found: list[_Way] = []
+        found: list[_Excursion] = []
         for place, own in by_stream.items():
             found += _outside(place, own, known.get(place, []))
-        went: dict[tuple[str, bool], list[_Way]] = {}
+        went: dict[tuple[str, bool], list[_Excursion]] = {}
         for way in sorted(found):
             went.setdefault((way.name, way.beyond > 0), []).append(way)
+        several = {each for each, own in went.items() if len({way.place for way in own}) > 1}
         result = cls()
         for way in sorted(found, key=lambda each: (-each.spreads, each.name)):
-            if _is_shared(way, went[way.name, way.beyond > 0], NEAR_RECORDS * paces.get(way.place, 0.0)):
+            side, near = (way.name, way.beyond > 0), NEAR_RECORDS * paces.get(way.place, 0.0)
+            if side in several and _is_shared(way, went[side], near):
                 result.shared.add(way.key)
             elif way.spreads >= FAR:
                 result.own.setdefault(way.key, {})[way.name] = way.value
@@ -120,7 +122,7 @@ class Ways:
         return found
 
 
-def _is_shared(way: _Way, others: Sequence[_Way], near: float) -> bool:
+def _is_shared(way: _Excursion, others: Sequence[_Excursion], near: float) -> bool:
     """Whether another stream went the same way at about the same time, or `SEVERAL` did earlier that day."""
     before = set()
     begin = bisect_left(others, way.onset - SINCE_SECONDS, key=attrgetter("onset"))
@@ -132,7 +134,7 @@ def _is_shared(way: _Way, others: Sequence[_Way], near: float) -> bool:
     return False
 
 
-def _outside(place: str, signs: Iterable[Sign], clusters: Sequence[Cluster]) -> Iterable[_Way]:
+def _outside(place: str, signs: Iterable[Sign], clusters: Sequence[NewCluster]) -> Iterable[_Excursion]:
     """Yield the features of signs that are outside of what a stream had been before."""
     reach: dict[tuple[str, int], _Edge] = {}
     came = deque(clusters)
@@ -154,7 +156,7 @@ def _outside(place: str, signs: Iterable[Sign], clusters: Sequence[Cluster]) -> 
             beyond = max(value - high.mean, 0.0) + min(value - low.mean, 0.0)
             if abs(beyond) >= FAR / LIKE * edge.varies:
                 was = Value(value, low.mean - low.varies, high.mean + high.varies)
-                yield _Way(sign.onset, place, sign.key, name, beyond, abs(beyond) / edge.varies, was)
+                yield _Excursion(sign.onset, place, sign.key, name, beyond, abs(beyond) / edge.varies, was)
 
 
 def _points(sign: Sign) -> Iterable[tuple[str, float, _Edge | None]]:
@@ -168,7 +170,9 @@ def _points(sign: Sign) -> Iterable[tuple[str, float, _Edge | None]]:
         yield name, mean, None
 
 
-def groups(found: Iterable[Episode], ways: Ways, unseen: Mapping[str, Sequence[Sign]]) -> list[list[Episode]]:
+def groups(
+    found: Iterable[Episode], excursions: Excursions, unseen: Mapping[str, Sequence[Sign]]
+) -> list[list[Episode]]:
     """Group the episodes of several streams; what no other stream has is apart, also of an episode of a group.
 
     `unseen` has the new clusters, by the alert of their stream that was open, so that they could open none.
@@ -176,28 +180,28 @@ def groups(found: Iterable[Episode], ways: Ways, unseen: Mapping[str, Sequence[S
     parts: list[Episode] = []
     whole: dict[int, Episode] = {}
     for episode in found:
-        own = [sign for sign in episode.signs if sign.key in ways.own]
-        rest = [sign for sign in episode.signs if sign.key not in ways.own]
-        if not any(sign.key in ways.shared for sign in rest):
+        own = [sign for sign in episode.signs if sign.key in excursions.own]
+        rest = [sign for sign in episode.signs if sign.key not in excursions.own]
+        if not any(sign.key in excursions.shared for sign in rest):
             episode.is_alone = bool(own)
             parts.append(episode)
             continue
         for sign in episode.signs:
-            hidden = (each for each in unseen.get(sign.key, ()) if each.key in ways.own)
+            hidden = (each for each in unseen.get(sign.key, ()) if each.key in excursions.own)
             own += (replace(each, is_open=sign.is_open) for each in hidden)
         if not own:
             parts.append(episode)
             continue
         began = min(sign.onset for sign in own)
-        own += [sign for sign in rest if sign.onset >= began and sign.key not in ways.shared]
-        taken, names = {sign.key for sign in own}, {name for sign in own for name in ways.own.get(sign.key, ())}
+        own += [sign for sign in rest if sign.onset >= began and sign.key not in excursions.shared]
+        taken, names = {sign.key for sign in own}, {name for sign in own for name in excursions.own.get(sign.key, ())}
         common = Episode(episode.place, episode.pace, later=episode.later)
         for sign in episode.signs:
             if sign.key not in taken:
                 # The mean at the end of a drift is of what came later, too.
                 moves = {name: move for name, move in sign.moves.items() if name not in sign.late or name not in names}
                 common.add(replace(sign, moves=moves))
-        parts += [common, ways.part(episode, own)]
+        parts += [common, excursions.part(episode, own)]
         whole |= {id(part): episode for part in parts[-2:]}
     result = together(sorted(parts, key=lambda each: (each.began, each.place)))
     # A part that nothing is common with is none.
