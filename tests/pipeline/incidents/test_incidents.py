@@ -281,6 +281,14 @@ def test_a_burst_of_a_stream_without_others_is_named_by_its_alert_not_by_the_wav
     assert text in of_burst["text"]
 
 
+@pytest.mark.parametrize(
+    ("unlike", "heat", "kind"), [(6.0, 5.2, "new_kind"), (6.0, 38.0, "broke"), (9.0, 5.2, "broke")]
+)
+def test_records_that_leave_what_is_usual_by_and_by_have_not_broken(unlike, heat, kind):
+    (found,) = incidents(named(alert("p1:d1", 300, records=9.0, unlike=unlike), heat=(heat, 6.2)))
+    assert found["kind"] == kind
+
+
 def test_a_feature_that_only_varies_more_is_named():
     made = drift("p1:d1", 310, heat=(6.2, 6.3))
     made[1]["units"][0]["features"][0] |= {"change": "widened", "ratio": 3.0}
