@@ -1,14 +1,15 @@
 """What a stream shows that no other does: how far its signs are from all that it has been, and who else went there."""
 
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
+from math import inf
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from resonance.pipeline.incidents.grouping import Episode, together
+from resonance.pipeline.incidents.grouping import WINDOW_RECORDS, Episode, together
 from resonance.pipeline.incidents.signs import NewCluster, Sign, Value
 from resonance.pipeline.incidents.units import MOST_CENTRES
 
@@ -26,6 +27,9 @@ NEAR_RECORDS: Final = 180
 
 SEVERAL: Final = 2
 """Other streams that make what one comes to later the same: one may have broken the same way."""
+
+MOST_SHARED: Final = 8
+"""How many times as many features as are a stream's own it may share: one of hundreds is its own by chance."""
 
 _LEAST: Final = 0.01
 """Part of its value by which a feature varies that never did."""
@@ -77,8 +81,8 @@ class Excursions:
 
     own: dict[str, dict[str, Value]] = field(default_factory=dict)
     """By the keys of signs: features that no other stream has so, the farthest first, with what they were."""
-    shared: set[str] = field(default_factory=set)
-    """Keys of signs with a feature that another stream has so, too."""
+    shared: Counter[str] = field(default_factory=Counter)
+    """By the keys of signs: how many features another stream has so, too."""
 
     @classmethod
     def of(cls, signs: Sequence[Sign], clusters: Iterable[NewCluster], paces: Mapping[str, float]) -> "Excursions":
@@ -100,9 +104,10 @@ class Excursions:
         for way in sorted(found, key=lambda each: (-each.spreads, each.name)):
             side, near = (way.name, way.beyond > 0), NEAR_RECORDS * paces.get(way.place, 0.0)
             if side in several and _is_shared(way, went[side], near):
-                result.shared.add(way.key)
+                result.shared[way.key] += 1
             elif way.spreads >= FAR:
                 result.own.setdefault(way.key, {})[way.name] = way.value
+        result.own = {key: own for key, own in result.own.items() if MOST_SHARED * len(own) >= result.shared[key]}
         return result
 
     def part(self, episode: Episode, own: Iterable[Sign]) -> Episode:
@@ -180,21 +185,22 @@ def groups(
     parts: list[Episode] = []
     whole: dict[int, Episode] = {}
     for episode in found:
-        own = [sign for sign in episode.signs if sign.key in excursions.own]
-        rest = [sign for sign in episode.signs if sign.key not in excursions.own]
-        if not any(sign.key in excursions.shared for sign in rest):
-            episode.is_alone = bool(own)
+        hidden = [replace(each, is_open=sign.is_open) for sign in episode.signs for each in unseen.get(sign.key, ())]
+        own = [sign for sign in (*episode.signs, *hidden) if sign.key in excursions.own]
+        names = {name for sign in own for name in excursions.own[sign.key]}
+        began = min((sign.onset for sign in own), default=inf) - WINDOW_RECORDS * episode.pace
+        # What comes with it and follows is of it, too, but for what others have.
+        own += [
+            sign
+            for sign in episode.signs
+            if sign.onset >= began and not (sign.key in excursions.own or sign.key in excursions.shared)
+        ]
+        taken = {sign.key for sign in own}
+        if all(sign.key in taken for sign in episode.signs):
+            episode.is_alone = True
+        if episode.is_alone or not own:
             parts.append(episode)
             continue
-        for sign in episode.signs:
-            hidden = (each for each in unseen.get(sign.key, ()) if each.key in excursions.own)
-            own += (replace(each, is_open=sign.is_open) for each in hidden)
-        if not own:
-            parts.append(episode)
-            continue
-        began = min(sign.onset for sign in own)
-        own += [sign for sign in rest if sign.onset >= began and sign.key not in excursions.shared]
-        taken, names = {sign.key for sign in own}, {name for sign in own for name in excursions.own.get(sign.key, ())}
         common = Episode(episode.place, episode.pace, later=episode.later)
         for sign in episode.signs:
             if sign.key not in taken:
