@@ -198,6 +198,8 @@ class Group:
         It has to begin with them, to be of their kind, and to agree with most of them.
         """
         first = self.episodes[0]
+        if episode.is_alone:
+            return -1.0
         middle = 0.5 * (self.began[(len(self.began) - 1) // 2] + self.began[len(self.began) // 2])
         apart = abs(middle - began) / (max(episode.pace, first.pace) or 1.0)
         if apart > LONG_RECORDS or episode.place in self.places or first.family != episode.family:
@@ -215,13 +217,13 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
     has_features = [bool(each.moves or each.centres or each.values) for _, _, each in by_time]
     groups: list[Group] = []
     for turn in (has_features, [not each for each in has_features]):
-        recent = groups.copy()
+        recent = [group for group in groups if not group.episodes[0].is_alone]
         for began, place, episode in compress(by_time, turn):
             recent = [group for group in recent if began - group.began[-1] <= max(farthest, LONG_RECORDS)]
             near = [
                 (len(group.episodes), nearness, group)
                 for group in recent
-                if not episode.is_alone and (nearness := group.nearness(episode, began)) >= 0.0
+                if (nearness := group.nearness(episode, began)) >= 0.0
             ]
             if near:
                 # The largest, and of those of one size that with which it agrees best.

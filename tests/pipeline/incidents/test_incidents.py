@@ -220,8 +220,15 @@ def test_streams_that_are_off_in_other_ways_are_not_one():
     (one,) = incidents(*work, named(alert("p1:d1", 301), heat=(500.0, 770.0)))
     assert len(one["streams"]) == 4
     # Where it names another feature, that is of this stream alone, unless it is hardly off.
-    for noise, count in ((500.0, 2), (670.0, 1)):
-        assert len(incidents(*work, named(alert("p1:d1", 301), noise=(noise, 770.0)))) == count
+    for noise, streams in (
+        (500.0, [["p1:d1"], ["p0:d0", "p0:d2", "p1:d3"]]),
+        (670.0, [["p0:d0", "p1:d1", "p0:d2", "p1:d3"]]),
+    ):
+        found = incidents(*work, named(alert("p1:d1", 301), noise=(noise, 770.0)))
+        assert [each["streams"] for each in found] == streams
+    # One that names nothing is with those of its time, not with what is of one stream alone.
+    found = incidents(named(alert("p1:d1", 300), noise=(500.0, 770.0)), alert("p0:d2", 302))
+    assert [each["streams"] for each in found] == [["p0:d2"], ["p1:d1"]]
 
 
 def test_what_comes_long_after_is_another_incident_and_silences_are_none_of_the_data():
