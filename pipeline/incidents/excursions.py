@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from math import inf
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
-from resonance.pipeline.incidents.grouping import WINDOW_RECORDS, Episode, together
+from resonance.pipeline.incidents.grouping import ALIKE, WINDOW_RECORDS, Episode, alike, together
 from resonance.pipeline.incidents.signs import NewCluster, Sign, Value
 from resonance.pipeline.incidents.units import MOST_CENTRES
 
@@ -214,8 +214,40 @@ def groups(
     joined = {
         id(whole[id(first)]) for first, *others in result if id(first) in whole and not others and not first.is_alone
     }
-    return [
+    return _rejoined(
         [whole[id(group[0])]] if len(group) == 1 and id(whole.get(id(group[0]))) in joined else group
         for group in result
         if not (group[0].is_alone and id(whole.get(id(group[0]))) in joined)
+    )
+
+
+def _rejoined(groups: Iterable[list[Episode]]) -> list[list[Episode]]:
+    """Return groups that have what one of their streams shows later as others of them do at about that time."""
+    result = [*groups]
+    shown = [
+        (sign.onset, at, episode.place, sign)
+        for at, group in enumerate(result)
+        for episode in group
+        for sign in episode.signs
+        if len(group) > 1 and sign.values
     ]
+    shown.sort(key=itemgetter(0, 1, 2))
+    for group in [each for each in result if len(each) == 1]:
+        episode = group[0]
+        sign = next((each for each in episode.signs if each.values), None)
+        if episode.is_alone or sign is None:
+            continue
+        near = NEAR_RECORDS * episode.pace
+        begin = bisect_left(shown, sign.onset - near, key=itemgetter(0))
+        count = Counter[int]()
+        for onset, at, place, other in islice(shown, begin, None):
+            if onset > sign.onset + near:
+                break
+            count[at] += place != episode.place and (alike(sign.values, other.values) or 0.0) >= ALIKE
+        for at, several in count.most_common(1):
+            own = next((each for each in result[at] if each.place == episode.place), None)
+            if several >= SEVERAL and own is not None:
+                for each in episode.signs:
+                    own.add(each)
+                group.clear()
+    return [group for group in result if group]

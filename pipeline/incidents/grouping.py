@@ -250,7 +250,7 @@ def _agreement(one: Episode, other: Episode) -> float | None:
         if mine.moves and yours.centres:
             return _fits({name: partial(_is_same, move) for name, move in mine.moves.items()}, yours.centres)
     if one.values and other.values:
-        return _alike(one.values, other.values)
+        return alike(one.values, other.values)
     for mine, yours in ((one, other), (other, one)):
         if mine.values and yours.centres:
             return _fits({name: value.is_close for name, value in mine.values.items()}, yours.centres)
@@ -265,20 +265,20 @@ def _fits(tests: Mapping[str, Callable[[float], bool]], centres: Iterable[Mappin
     )
 
 
-def _alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None:
+def alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None:
     """Return in which share of features two records are off alike; None where they have none in common."""
     names = one.keys() & other.keys()
     if not names:
         return None
-    alike = 0
+    count = 0
     for name in names:
         mine, yours = one[name], other[name]
         # Half of what is usual, or of the way that each went: a new kind has a width of its own.
         ranges = max(mine.high - mine.low, yours.high - yours.low)
         near = 0.5 * max(ranges, min(abs(each.value - each.usual) for each in (mine, yours)))
         is_near = abs(mine.usual - yours.usual) <= OWN_SCALE * ranges and abs(mine.value - yours.value) <= near
-        alike += is_near or goes_alike(mine, yours)
-    return alike / len(names)
+        count += is_near or goes_alike(mine, yours)
+    return count / len(names)
 
 
 def goes_alike(mine: Value, yours: Value) -> bool:

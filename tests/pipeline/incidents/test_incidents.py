@@ -129,6 +129,17 @@ def test_a_fault_at_the_time_of_a_change_of_all_is_one_by_its_features_or_by_how
     assert [len(each["streams"]) for each in found] == ([4] if count == 1 else [1, 3])
 
 
+@pytest.mark.parametrize(("value", "streams"), [(20.0, [4]), (60.0, [1, 4])])
+def test_what_a_stream_of_a_change_shows_later_as_others_do_is_of_the_change(value, streams):
+    names = [f"p{n % 2}:d{n}" for n in range(4)]
+    change = [each for name in names for each in (alert(name, 302), drift(name, 320, load=(2, 5)))]
+    night = [named(alert(name, 440), heat=(20.0, 30.0)) for name in names[:3]]
+    late = named(alert(names[3], 500), heat=(value, 30.0))
+    for each in (*night, late):
+        each[1]["key"] += "night"
+    assert [len(each["streams"]) for each in incidents(*change, *night, late)] == streams
+
+
 @pytest.mark.parametrize("after", [-1.6, 1.5])
 def test_streams_with_levels_of_their_own_that_go_the_same_way_are_one(after):
     levels = [20.0 * n + 10 for n in range(4)]
