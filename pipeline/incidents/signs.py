@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from operator import itemgetter
@@ -276,7 +276,8 @@ class SignTable:
         for cluster in sorted(self.clusters(), key=lambda each: (each.time, each.key)):
             for begin, end, key in lasting.get(cluster.stream, ()) if cluster.key not in named else ():
                 if begin <= cluster.time <= end:
-                    found.setdefault(key, []).append(cluster.sign)
+                    learned = cluster.key not in self._vanished
+                    found.setdefault(key, []).append(replace(cluster.sign, is_learned=learned))
         return found
 
     def signs(self) -> list[Sign]:

@@ -118,6 +118,8 @@ def test_what_one_stream_alone_shows_after_a_change_of_all_is_an_incident_of_its
     broke, work = incidents(*[*change, *shown][::order])
     assert (broke["kind"], broke["severity"], broke["streams"]) == ("broke", "critical", ["p1:d1"])
     assert broke["text"].endswith(":00, heat 38, usually 6.2; unlike the other 3 streams")
+    over, *_ = incidents(*change, *shown, alert("p1:d1", 600, kind="cleared"))
+    assert row_of(over)[1] == ("open" if any(kind == "alerts" for kind, _ in shown) else "learned")
     assert "07:05" <= broke["since"][11:16] <= "07:10"
     assert (len(work["streams"]), [each["feature"] for each in work["features"]]) == (4, ["load"])
 
