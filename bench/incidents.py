@@ -1,6 +1,7 @@
 """Incidents of a fleet of forty devices, through a partition task: ``python -m bench.incidents`` counts right seeds.
 
-In one run a device breaks, in one all get a new kind of work, and in one both happen at the same time.
+In one run a device breaks, in one all get a new kind of work, in one both happen at the same time, and in one the
+device breaks some hours later, while the alerts of the change are open.
 """
 
 import sys
@@ -14,15 +15,15 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import Incident
 
-Case = Literal["one breaks", "all change", "both"]
+Case = Literal["one breaks", "all change", "both", "one breaks later"]
 
 TOPIC: Final = "devices"
 NAMES: Final = ("load", "heat", "noise", "flow")
-DEVICES, RECORDS, CHANGED, TURN = 40, 1_200, 800, 30
+DEVICES, RECORDS, CHANGED, LATER, TURN = 40, 1_200, 800, 950, 30
 BEGAN: Final = 1_770_000_000_000
 MINUTE: Final = 60_000
 SEEDS: Final = 100
-BARS: Final = {"one breaks": 0.95, "all change": 0.95, "both": 0.9}
+BARS: Final = {"one breaks": 0.95, "all change": 0.95, "both": 0.9, "one breaks later": 0.9}
 
 
 def fleet(case: Case, seed: int) -> tuple[list[Incident], str]:
@@ -36,7 +37,7 @@ def fleet(case: Case, seed: int) -> tuple[list[Incident], str]:
         turns[(turns == 3) & (numbers[:, None] >= CHANGED)] = 4
     values = kinds[turns] * rng.normal(1, 0.05, (RECORDS, DEVICES, len(NAMES)))
     if case != "all change":
-        values[CHANGED:, broken] *= factors
+        values[LATER if case == "one breaks later" else CHANGED :, broken] *= factors
     task = PartitionTask(
         Settings.of({"input.topics": [TOPIC], "input.features": list(NAMES), "stream": "key"}), TOPIC, 0
     )
@@ -60,7 +61,7 @@ def is_right(case: Case, found: list[Incident], broken: str) -> bool:
     """Whether the incidents are those that happened."""
     alone = [each for each in found if each["streams"] == [broken]]
     many = [each for each in found if len(each["streams"]) > DEVICES / 2]
-    wanted = {"one breaks": (1, 0), "all change": (0, 1), "both": (1, 1)}[case]
+    wanted = {"one breaks": (1, 0), "all change": (0, 1), "both": (1, 1), "one breaks later": (1, 1)}[case]
     return (len(found), *((len(alone), len(many)))) == (sum(wanted), *wanted)
 
 

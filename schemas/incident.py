@@ -30,7 +30,7 @@ class Incident(TypedDict):
     """
 
     key: Text
-    """Names the incident by its first sign: the key of an alert, or stream, version and number of a drift."""
+    """Names the incident by its first sign: an alert's key, a drift's stream, version and number, a cluster's id."""
     kind: IncidentKind
     """``broke``: one of several streams is unlike what it was, in at least half of its records, and no other is so.
     ``like_others``: so, too, but most other streams have had clusters like its new ones. ``unit``: one feature is many
@@ -55,7 +55,7 @@ class Incident(TypedDict):
     drifts: Count
     """Its drifts."""
     signs: Natural
-    """Its alerts and drifts together."""
+    """Its alerts and drifts together, and new clusters for which no alert could open while one was."""
     is_open: bool
     """Whether one of its alerts is open."""
     is_learned: NotRequired[bool]

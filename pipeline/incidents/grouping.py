@@ -62,6 +62,8 @@ class Episode:
     """How many drifts it has, without those that go on."""
     places: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Between which means each feature went, by all drifts."""
+    is_alone: bool = False
+    """Whether it is of its stream alone: no other has the like."""
     is_drift: bool = True
     """Whether it has no other signs than drifts."""
     _known: float = inf
@@ -196,6 +198,8 @@ class Group:
         It has to begin with them, to be of their kind, and to agree with most of them.
         """
         first = self.episodes[0]
+        if episode.is_alone:
+            return -1.0
         middle = 0.5 * (self.began[(len(self.began) - 1) // 2] + self.began[len(self.began) // 2])
         apart = abs(middle - began) / (max(episode.pace, first.pace) or 1.0)
         if apart > LONG_RECORDS or episode.place in self.places or first.family != episode.family:
@@ -213,7 +217,7 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
     has_features = [bool(each.moves or each.centres or each.values) for _, _, each in by_time]
     groups: list[Group] = []
     for turn in (has_features, [not each for each in has_features]):
-        recent = groups.copy()
+        recent = [group for group in groups if not group.episodes[0].is_alone]
         for began, place, episode in compress(by_time, turn):
             recent = [group for group in recent if began - group.began[-1] <= max(farthest, LONG_RECORDS)]
             near = [
@@ -229,7 +233,8 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
                 insort(group.began, began)
             else:
                 groups.append(Group([episode], [began], {place}))
-                recent.append(groups[-1])
+                if not episode.is_alone:
+                    recent.append(groups[-1])
     return [group.episodes for group in groups]
 
 
@@ -237,7 +242,7 @@ def _agreement(one: Episode, other: Episode) -> float | None:
     """Return in which share of their features two episodes are about the same; None where one says none."""
     if one.moves and other.moves:
         names = one.moves.keys() & other.moves.keys()
-        same = [name for name in names if _is_same(one.moves[name], other.moves[name].after)]
+        same = [name for name in names if _moves_alike(one.moves[name], other.moves[name])]
         return len(same) / min(len(one.moves), len(other.moves))
     if one.centres and other.centres:
         return float(any(are_close(mine, yours) for mine in one.centres for yours in other.centres))
@@ -245,7 +250,7 @@ def _agreement(one: Episode, other: Episode) -> float | None:
         if mine.moves and yours.centres:
             return _fits({name: partial(_is_same, move) for name, move in mine.moves.items()}, yours.centres)
     if one.values and other.values:
-        return _alike(one.values, other.values)
+        return alike(one.values, other.values)
     for mine, yours in ((one, other), (other, one)):
         if mine.values and yours.centres:
             return _fits({name: value.is_close for name, value in mine.values.items()}, yours.centres)
@@ -260,28 +265,31 @@ def _fits(tests: Mapping[str, Callable[[float], bool]], centres: Iterable[Mappin
     )
 
 
-def _alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None:
+def alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None:
     """Return in which share of features two records are off alike; None where they have none in common."""
     names = one.keys() & other.keys()
     if not names:
         return None
-    alike = 0
+    count = 0
     for name in names:
         mine, yours = one[name], other[name]
+        # Half of what is usual, or of the way that each went: a new kind has a width of its own.
         ranges = max(mine.high - mine.low, yours.high - yours.low)
-        if abs(mine.usual - yours.usual) <= OWN_SCALE * ranges:
-            # Half of what is usual, or of the way that each went: a new kind has a width of its own.
-            near = 0.5 * max(ranges, min(abs(each.value - each.usual) for each in (mine, yours)))
-            alike += abs(mine.value - yours.value) <= near
-        else:
-            alike += goes_alike(mine, yours)
-    return alike / len(names)
+        near = 0.5 * max(ranges, min(abs(each.value - each.usual) for each in (mine, yours)))
+        is_near = abs(mine.usual - yours.usual) <= OWN_SCALE * ranges and abs(mine.value - yours.value) <= near
+        count += is_near or goes_alike(mine, yours)
+    return count / len(names)
 
 
 def goes_alike(mine: Value, yours: Value) -> bool:
     """Whether two values are off to the same side, and about as far."""
     ways = [(each.value - each.usual) / (each.high - each.low or 1.0) for each in (mine, yours)]
     return ways[1] != 0 and 1 / 3 <= ways[0] / ways[1] <= 3
+
+
+def _moves_alike(mine: Move, yours: Move) -> bool:
+    """Whether two features went to the same place, or, where streams have levels of their own, the same way."""
+    return _is_same(mine, yours.after) or (yours.shift != 0 and 1 / 3 <= mine.shift / yours.shift <= 3)
 
 
 def _is_same(move: Move, value: float) -> bool:

@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from math import inf
 from statistics import median
 from typing import Any, Final
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute, number, second
-from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_close, episodes, goes_alike, together
+from resonance.pipeline.incidents.excursions import Excursions, groups
+from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_close, episodes, goes_alike
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
@@ -27,6 +29,9 @@ MOST_KINDS: Final = 20
 
 SHOWN: Final = 4
 """Features of an incident."""
+
+ABRUPT: Final = 0.9
+"""Share of the records that are unlike from the first one on where a stream broke, though it is hardly off."""
 
 COLUMNS: Final = ("severity", "state", "what happened")
 """Names of what `row_of` returns."""
@@ -63,7 +68,9 @@ class IncidentTable:
         """Return the incidents, the newest first; `streams` is how many there are, where more than have outputs."""
         if self._is_changed:
             self._is_changed = False
-            self._groups = together(episodes(self._signs.signs(), self._signs.paces()))
+            signs, paces, unseen = self._signs.signs(), self._signs.paces(), self._signs.unseen()
+            excursions = Excursions.of([*signs, *chain.from_iterable(unseen.values())], self._signs.clusters(), paces)
+            self._groups = groups(episodes(signs, paces), excursions, unseen)
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
         found = [(_incident(group, known, centres), group) for group in self._groups]
@@ -100,7 +107,7 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
         features = [{"feature": unit.feature, "value": unit.value, "usual": unit.usual}]
     elif kind == "broke" and _is_like_others(group[0], centres):
         kind = "like_others"
-    alerts = [sign.key for sign in signs if sign.rule != "drift"]
+    alerts = [sign.key for sign in signs if sign.rule not in ("drift", "emerged")]
     incident: Incident = {
         "key": signs[0].key,
         "kind": kind,
@@ -111,7 +118,7 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
         "known": known,
         "features": features,
         "alerts": alerts,
-        "drifts": len(signs) - len(alerts),
+        "drifts": sum(sign.rule == "drift" for sign in signs),
         "signs": len(signs),
         "is_open": any(sign.is_open for sign in signs),
         "since": canonical(round(1000 * since)),
@@ -243,11 +250,15 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
     if unit is not None:
         return "unit"
     rules = {sign.rule for sign in signs}
-    if len(group) == 1 and known >= MANY and max(sign.unlike for sign in signs) >= BROKEN:
-        return "broke"
-    if not rules & {"unlike", "new_cluster"}:
+    share = max(sign.unlike for sign in signs)
+    if len(group) == 1 and known >= MANY and share >= BROKEN:
+        # Into the first trough of a daily wave records go by and by, and values are hardly off.
+        is_far = any(abs(each.value - each.usual) > each.high - each.low for each in group[0].values.values())
+        if share >= ABRUPT or is_far or len(rules) > 1:
+            return "broke"
+    if not rules & {"unlike", "new_cluster", "emerged"}:
         return "drifted"
-    is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster"))
+    is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster", "emerged"))
     return "back" if is_known else "new_kind"
 
 

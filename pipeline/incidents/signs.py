@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from operator import itemgetter
@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 
 from resonance.pipeline.task.alerts.alert_table import place_of
-from resonance.pipeline.timestamps import epoch_ms
+from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.schemas import AlertSeverity
 
 FOLLOWED: Final = ("alerts", "drift_events", "cluster_events")
@@ -82,6 +82,8 @@ class Sign:
     """Of an alert `unlike`: the share of the records that were."""
     is_known: bool = False
     """Of an alert `unlike`: whether its records are of a kind that the model knows."""
+    late: Container[str] = ()
+    """Features that only the end of a drift names, whose means are of all records until then."""
     varies: Mapping[str, Move] = field(default_factory=dict)
     """Features of a drift that vary more or less, and did not move."""
     continues: str = ""
@@ -95,6 +97,27 @@ class Sign:
     """Of a new cluster that is large: its share of the recent records."""
     until: float = 0.0
     """Of a drift: seconds at which there was a new baseline; infinite while there is none. Of a silence: its end."""
+
+
+class NewCluster(NamedTuple):
+    """A cluster that came."""
+
+    key: str
+    stream: str
+    onset: float
+    """Seconds of its first record, about."""
+    time: float
+    """Seconds at which it was known."""
+    centre: Mapping[str, float]
+    spread: Mapping[str, float]
+
+    @property
+    def sign(self) -> Sign:
+        """The cluster as a sign, which only counts where no alert can open."""
+        stamp = canonical(round(1000 * self.time))
+        return Sign(
+            self.key, self.stream, self.stream, "emerged", "info", self.time, self.onset, stamp, centre=self.centre
+        )
 
 
 def seconds(time: str) -> float:
@@ -160,7 +183,8 @@ class SignTable:
                     # Most records of what splits off are older than the split.
                     size = begun["size"] if payload["kind"] == "emerged" else 0.0
                     centre = {name: float(value) for name, value in begun["centre"].items()}
-                    own = {"size": size, "centre": centre, "time": payload["time"]}
+                    spread = {name: float(value) for name, value in begun.get("spread", {}).items()}
+                    own = {"size": size, "centre": centre, "spread": spread, "time": payload["time"]}
                     _put(self._begun, payload["cluster"], at, own)
                 elif payload["kind"] == "vanished":
                     _put(self._vanished, payload["cluster"], at, {})
@@ -229,6 +253,32 @@ class SignTable:
         for cluster, (_, begun) in self._begun.items():
             found.setdefault(cluster.rsplit("/", 2)[0], []).append(begun["centre"])
         return {stream: found[stream] for stream in sorted(found)[:PEERS]}
+
+    def clusters(self) -> list[NewCluster]:
+        """Return the clusters that came, of all streams."""
+        paces, found = self.paces(), []
+        for key, (_, begun) in self._begun.items():
+            stream, time = key.rsplit("/", 2)[0], seconds(begun["time"])
+            onset = time - paces.get(stream, 0.0) * begun["size"]
+            found.append(NewCluster(key, stream, onset, time, begun["centre"], begun["spread"]))
+        return found
+
+    def unseen(self) -> dict[str, list[Sign]]:
+        """Return the clusters that came while an alert `unlike` of their stream was open, by its key."""
+        lasting: dict[str, list[tuple[float, float, str]]] = {}
+        for key, (at, alert) in self._alerts.items():
+            if alert["rule"] == "unlike":
+                cleared = self._cleared.get(key)
+                end = cleared[0][0] if cleared and cleared[1]["seq"] > alert["seq"] else inf
+                lasting.setdefault(alert["stream"], []).append((at[0], end, key))
+        named = {alert.get("cluster") for _, alert in self._alerts.values()}
+        found: dict[str, list[Sign]] = {}
+        for cluster in sorted(self.clusters(), key=lambda each: (each.time, each.key)):
+            for begin, end, key in lasting.get(cluster.stream, ()) if cluster.key not in named else ():
+                if begin <= cluster.time <= end:
+                    learned = cluster.key not in self._vanished
+                    found.setdefault(key, []).append(replace(cluster.sign, is_learned=learned))
+        return found
 
     def signs(self) -> list[Sign]:
         """Return the signs, the earliest first."""
@@ -315,10 +365,12 @@ class SignTable:
         time = seconds(drift["time"])
         onset = seconds(drift["since"]["time"]) if "since" in drift else time
         drifts = f"{stream}/{version}/drift"
+        moves = _moves(("moved",), ended, drift)
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
             next(map(_without_features, drift.get("units", ())), ""),
-            moves=_moves(("moved",), ended, drift), varies=_moves(("widened", "narrowed"), ended, drift),
+            moves=moves, late=moves.keys() - _moves(("moved",), drift).keys(),
+            varies=_moves(("widened", "narrowed"), ended, drift),
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,

@@ -80,8 +80,11 @@ def incident(view: DeploymentView, key: str) -> dict[str, Any]:
     if found is None:
         similar = nearest(key, [each["key"] for each in known], 3)
         raise UnknownNameError(f"there is no incident {key}{similar} among {counted(len(known), 'incident')}")
+    shown = {"drift": ["drift"], "emerged": ["emerged", "split"]}
     signs = {
-        (each.stream or "", each.stamp, "drift" if each.rule == "drift" else f"{each.rule} opened") for each in behind
+        (each.stream or "", each.stamp, what)
+        for each in behind
+        for what in shown.get(each.rule, [f"{each.rule} opened"])
     }
     entries = [each for each in view.timeline if (each.stream, each.time, each.what) in signs]
     entries.sort(key=lambda each: (each.time, each.number), reverse=True)

@@ -69,9 +69,9 @@ def named(made, **features):
     return made
 
 
-def emerged(stream, minute, **centre):
-    """The cluster 7 of a stream emerges."""
-    cluster = {"id": f"{stream}/1/7", "size": 5, "centre": centre}
+def emerged(stream, minute, number=7, **centre):
+    """A cluster of a stream emerges."""
+    cluster = {"id": f"{stream}/1/{number}", "size": 5, "centre": centre}
     return output("cluster_events", stream, minute, kind="emerged", cluster=cluster["id"], after=[cluster])
 
 
@@ -91,6 +91,64 @@ def test_a_stream_that_broke_is_named_with_what_it_was_and_is():
 def test_a_change_of_all_and_a_broken_stream_at_the_same_time_are_two():
     found = incidents(*BROKE, *WORK)
     assert sorted((each["kind"], len(each["streams"])) for each in found) == [("broke", 1), ("new_kind", 3)]
+
+
+NEW = alert("p1:d1", 480, "new_cluster", severity="info", share=0.9)
+NEW[1]["cluster"] = "p1:d1/1/9"
+
+
+@pytest.mark.parametrize("shown", [
+    [named(alert("p1:d1", 430), heat=(38.0, 6.2))],
+    [emerged("p1:d1", 430, 9, heat=38.0, load=5.0), NEW],
+    # While an alert is open, which names no features, no other one opens.
+    [emerged("p1:d1", 430, number, heat=38.0, load=number) for number in (8, 9, 10)],
+    # The end of the drift knows the new value, but not since when.
+    [output("drift_events", "p1:d1", 700, kind="settled", opened=0, seq=1, units=[
+        {"cluster": None, "change": ["moved"], "features": [
+            {"feature": "heat", "change": "moved", "before": 6.2, "after": 30.0, "shift": 24, "spread": 1, "ratio": 1}
+        ]}]),
+     emerged("p1:d1", 430, 9, heat=38.0, load=5.0), NEW],
+])  # fmt: skip
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_one_stream_alone_shows_after_a_change_of_all_is_an_incident_of_its_own(shown, order):
+    for each in shown:
+        if each[1].get("rule") == "unlike":
+            each[1]["key"] += "again"
+    change = [*WORK, alert("p1:d1", 302), drift("p1:d1", 322, load=(2, 5)), emerged("p1:d1", 20, 1, heat=6.2, load=2)]
+    broke, work = incidents(*[*change, *shown][::order])
+    assert (broke["kind"], broke["severity"], broke["streams"]) == ("broke", "critical", ["p1:d1"])
+    assert broke["text"].endswith(":00, heat 38, usually 6.2; unlike the other 3 streams")
+    over, *_ = incidents(*change, *shown, alert("p1:d1", 600, kind="cleared"))
+    assert row_of(over)[1] == ("open" if any(kind == "alerts" for kind, _ in shown) else "learned")
+    assert "07:05" <= broke["since"][11:16] <= "07:10"
+    assert (len(work["streams"]), [each["feature"] for each in work["features"]]) == (4, ["load"])
+
+
+@pytest.mark.parametrize(("heat", "load", "count"), [(38.0, 5.0, 2), (6.2, 5.0, 1), (6.2, 20.0, 2), (6.2, 9.0, 1)])
+def test_a_fault_at_the_time_of_a_change_of_all_is_one_by_its_features_or_by_how_far_they_went(heat, load, count):
+    moves = {"load": (2, load)} | ({"heat": (6.2, heat)} if heat != 6.2 else {})
+    found = incidents(*WORK, alert("p1:d1", 302), drift("p1:d1", 322, **moves))
+    assert [len(each["streams"]) for each in found] == ([4] if count == 1 else [1, 3])
+
+
+@pytest.mark.parametrize(("value", "streams"), [(20.0, [4]), (60.0, [1, 4])])
+def test_what_a_stream_of_a_change_shows_later_as_others_do_is_of_the_change(value, streams):
+    names = [f"p{n % 2}:d{n}" for n in range(4)]
+    change = [each for name in names for each in (alert(name, 302), drift(name, 320, load=(2, 5)))]
+    night = [named(alert(name, 440), heat=(20.0, 30.0)) for name in names[:3]]
+    late = named(alert(names[3], 500), heat=(value, 30.0))
+    for each in (*night, late):
+        each[1]["key"] += "night"
+    assert [len(each["streams"]) for each in incidents(*change, *night, late)] == streams
+
+
+@pytest.mark.parametrize("after", [-1.6, 1.5])
+def test_streams_with_levels_of_their_own_that_go_the_same_way_are_one(after):
+    levels = [20.0 * n + 10 for n in range(4)]
+    drifts = [drift(f"p{n % 2}:d{n}", 320 + n, heat=(low, low + after * (5 + n))) for n, low in enumerate(levels)]
+    alerts = [named(alert(f"p{n % 2}:d{n}", 310), heat=(low * (1 + 0.2 * after), low)) for n, low in enumerate(levels)]
+    assert [len(each["streams"]) for each in incidents(*drifts)] == [4]
+    assert [len(each["streams"]) for each in incidents(*alerts)] == [4]
 
 
 def test_one_feature_of_a_whole_stream_that_is_many_times_what_it_was_is_in_another_unit():
@@ -171,11 +229,19 @@ def test_streams_that_are_off_in_other_ways_are_not_one():
     }
     (of_work,) = (each["features"] for each in found if each["kind"] == "new_kind")
     assert of_work[0] == {"feature": "heat", "value": 50.0, "usual": pytest.approx(77.0)}
-    # Of streams with scales of their own the same way counts; where they name other features nothing is known.
+    # Of streams with scales of their own the same way counts.
     (one,) = incidents(*work, named(alert("p1:d1", 301), heat=(500.0, 770.0)))
     assert len(one["streams"]) == 4
-    (one,) = incidents(*work, named(alert("p1:d1", 301), noise=(500.0, 770.0)))
-    assert len(one["streams"]) == 4
+    # Where it names another feature, that is of this stream alone, unless it is hardly off.
+    for noise, streams in (
+        (500.0, [["p1:d1"], ["p0:d0", "p0:d2", "p1:d3"]]),
+        (670.0, [["p0:d0", "p1:d1", "p0:d2", "p1:d3"]]),
+    ):
+        found = incidents(*work, named(alert("p1:d1", 301), noise=(noise, 770.0)))
+        assert [each["streams"] for each in found] == streams
+    # One that names nothing is with those of its time, not with what is of one stream alone.
+    found = incidents(named(alert("p1:d1", 300), noise=(500.0, 770.0)), alert("p0:d2", 302))
+    assert [each["streams"] for each in found] == [["p0:d2"], ["p1:d1"]]
 
 
 def test_what_comes_long_after_is_another_incident_and_silences_are_none_of_the_data():
@@ -233,6 +299,14 @@ def test_a_burst_of_a_stream_without_others_is_named_by_its_alert_not_by_the_wav
         100,
     )
     assert text in of_burst["text"]
+
+
+@pytest.mark.parametrize(
+    ("unlike", "heat", "kind"), [(6.0, 5.2, "new_kind"), (6.0, 38.0, "broke"), (9.0, 5.2, "broke")]
+)
+def test_records_that_leave_what_is_usual_by_and_by_have_not_broken(unlike, heat, kind):
+    (found,) = incidents(named(alert("p1:d1", 300, records=9.0, unlike=unlike), heat=(heat, 6.2)))
+    assert found["kind"] == kind
 
 
 def test_a_feature_that_only_varies_more_is_named():
