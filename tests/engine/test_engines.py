@@ -158,13 +158,6 @@ def test_a_restore_at_any_time_changes_nothing(make, shifting):
     assert [c.id for c in restored.clusters()] == [c.id for c in engine.clusters()]
 
 
-def test_an_untouched_engine_has_a_state_too(make, shifting):
-    engine = make()
-    copy = type(engine).from_state(engine.state())
-    X = shifting(300)
-    assert joined([copy.learn(X)]) == joined([engine.learn(X)])
-
-
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
 def test_a_copy_goes_on_alone_with_the_same_bits(make, shifting, copied):
     X = shifting(600)
