@@ -41,7 +41,7 @@ def evaluated(file, monkeypatch, capsys):
 
 def replayed(monkeypatch, file, folder, *options):
     """The assignments and events of `resonance replay`."""
-    assert run(monkeypatch, "replay", file, *GIVEN, *SMALL, *options, "-o", str(folder)) == 0
+    assert run(monkeypatch, "replay", file, *GIVEN, *SMALL, *options, "--processes", "1", "-o", str(folder)) == 0
     kinds = ("assignments", "cluster-events")
     return [[orjson.loads(line)["value"] for line in (folder / f"{kind}.jsonl").open()] for kind in kinds]
 
