@@ -94,6 +94,7 @@ def test_a_version_ends_every_cluster_of_its_stream():
 
 def test_a_list_of_what_was_learned_silently_is_a_beginning():
     listing = event(6, "version_started", None, ("p0/1/0", "p0/1/4"))
+    assert set(folded_from(listing).clusters("p0")) == {"p0/1/0", "p0/1/4"}
     table = folded_from(listing, event(7, "absorbed", "p0/1/4", ("p0/1/0",), other="p0/1/0"))
     assert (set(table.clusters("p0")), table.resolve("p0/1/4")) == ({"p0/1/0"}, "p0/1/0")
 
