@@ -68,7 +68,8 @@ nightly: kernels
 
 # Tests in their long form: tests/simulation, 10,000 seeds; tests/integration/test_kill.py, ten minutes of everything that
 # ends a process for each of 13 cases; tests/integration/test_late_requests.py, 1,000 of them;
-# tests/pipeline/task/test_fuzz.py, 1,000,000 broken values; the rest of tests/pipeline/task, logs record by record.
+# tests/pipeline/task/test_fuzz.py, 1,000,000 broken values; the rest of tests/pipeline/task, logs record by record;
+# tests/integration/test_memory.py, 5 GB of backlog.
 long: kernels
 	LONG_TESTS=1 $(BIN)/python -m pytest $(WHAT) -rP --numprocesses 2 --timeout 3600
 

@@ -101,19 +101,22 @@ def _drift(state: bytes) -> str:
     return digest(*(np.array([each.record, each.evidence]) for each in changes))
 
 
-def _speak(made: Keywords, first: int) -> bytes:
-    """Let the texts of 384 records follow, of three clusters."""
+def _speak(made: Keywords, first: int, further: int = 0) -> bytes:
+    """Let the texts of 384 records follow, of three clusters; `further` words of each hardly come again."""
     said = ("card declined", "app crashes", "parcel late", "größe falsch")
     for start in range(first, first + 384, 64):
         number = np.arange(start, start + 64)
         step = Step(number[:, None] % 3, np.zeros(64), number % 11 == 0, number[:, None])
-        made.take(step, range(64), [f"{said[i % 3]} {said[i * 7919 % 4]} {i}" for i in number], range(64), 0, 64)
+        rare = [[(i * further + k) ** 2 * 7919 % 10_000 for k in range(further)] for i in number.tolist()]
+        more = ["".join(" " + "".join("abcdefghij"[int(c)] for c in f"{n:04}") for n in each) for each in rare]
+        texts = [f"{said[i % 3]} {said[i * 7919 % 4]} {i}{words}" for i, words in zip(number, more, strict=True)]
+        made.take(step, range(64), texts, range(64), 0, 64)
         made.look()
     return made.state()
 
 
-def _keywords(state: bytes) -> str:
-    later = _speak(Keywords.from_state(state), 384)
+def _keywords(state: bytes, further: int = 0) -> str:
+    later = _speak(Keywords.from_state(state), 384, further)
     return digest(*unpack(later, keywords.KIND, keywords.REVISION)[1].values())
 
 
@@ -176,6 +179,8 @@ KINDS = {
     "prepare-robust": Kind(preparation.REVISION, partial(_prepared, robust=True, rescale=True), _prepare),
     "drift": Kind(drift.REVISION, _watch, _drift),
     "keywords": Kind(keywords.REVISION, lambda: _speak(Keywords(), 0), _keywords),
+    # More words than a cluster has counters: what is new is admitted at random.
+    "keywords-full": Kind(keywords.REVISION, lambda: _speak(Keywords(), 0, 12), partial(_keywords, further=12)),
     "checkpoint": Kind(stream_task.FORMAT, _checkpoint, _checkpoint_goes_on),
     "stream": Kind(stream_model.STATE_REVISION, _stream, _stream_goes_on),
 }

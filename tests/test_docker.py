@@ -168,12 +168,10 @@ def test_the_page_visits_every_worker_and_wants_a_token():
     assert "PAGE_TOKEN" in page["environment"]["RESONANCE_PAGE__TOKEN"]
 
 
-def test_workers_have_names_of_their_own_and_time_to_stop():
+def test_workers_have_names_of_their_own():
     workers = [service for name, service in OURS.items() if name.startswith("worker")]
     assert len({worker["environment"]["RESONANCE_WORKER__ID"] for worker in workers}) == len(workers) == 2
-    from resonance.pipeline.worker.shutdown import STOP_SECONDS
-
-    assert all(float(worker["stop_grace_period"].removesuffix("s")) > STOP_SECONDS for worker in workers)
+    assert all("stop_grace_period" in worker for worker in workers), "worker/test_waits.py knows how long"
 
 
 def test_the_image_runs_as_an_ordinary_user_and_is_asked_for_its_health():

@@ -16,12 +16,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tests.chaos import judges, memory
+from tests.chaos import judges
 from tests.chaos.faults import FAULTS, plan
 from tests.chaos.lab import Lab, lab
-
-LONG = 100
-"""Faults from which the rest of the long form follows: what else ends a worker."""
 
 KINDS = {fault.__name__: fault for fault in FAULTS}
 
@@ -59,14 +56,11 @@ def main() -> int:
         records = judges.books(made.deployment)
         judges.verify(made.deployment)
         read = judges.console_consumer(made.deployment)
-        within = list(memory.backlogs(made.broker.bootstrap)) if given.faults >= LONG else []
     table = Table("fault", "times", "median s", "longest s", title="From the end of a fault to the next commit")
     for name, seconds in sorted(recovered.items()):
         table.add_row(name, str(len(seconds)), f"{statistics.median(seconds):.1f}", f"{max(seconds):.1f}")
     out = Console()
     out.print(table)
-    for line in within:
-        out.print(line, highlight=False)
     ends = ", ".join(f"{code}: {times}" for code, times in sorted(made.exits.items()))
     out.print(
         f"{given.faults} faults in {time.monotonic() - began:.0f} s; {records:,} records answered once each, verified; "

@@ -1,7 +1,5 @@
 """MLCA, MLCA-I and MLCA-C as their specification prints them, record by record, in plain numpy."""
 
-import json
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -141,7 +139,6 @@ class PlainMLCA:
 
 
 FORMS = ("mlca", "mlca_i", "mlca_c")
-GIVEN = {"vigilance": 0.45, "lambda_": 12, "k": 4}
 
 
 def stream(n=60, seed=0):
@@ -154,24 +151,3 @@ def stream(n=60, seed=0):
     sets = [{int(k) % 2, *({2} if k == 3 and t > n // 3 else ())} if k != 1 else set() for t, k in enumerate(kind)]
     sets[0] = {0, 1}
     return X, sets
-
-
-def golden():
-    """Return what the three say of the stream: winners, final counts, and probabilities for its last ten records."""
-    X, sets = stream()
-    found = {}
-    for form in FORMS:
-        plain = PlainMLCA(form, **GIVEN)
-        winners = [plain.learn(x, own) for x, own in zip(X[:50], sets[:50], strict=True)]
-        found[form] = {
-            "winner": winners,
-            "labels": np.array(plain.cl).astype(int).tolist(),
-            "having": plain.c.astype(int).tolist(),
-            "lacking": plain.nc.astype(int).tolist(),
-            "probabilities": [plain.predict(x)[1].tolist() for x in X[50:]],
-        }
-    return found
-
-
-if __name__ == "__main__":
-    print(json.dumps(golden()))  # noqa: T201

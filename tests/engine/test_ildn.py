@@ -274,16 +274,3 @@ def test_a_model_says_how_many_records_it_has_learned_and_which_nodes_are_in_clu
     assert list(facts.cluster_of.items()) == list(
         zip(nodes["id"][clustered].tolist(), nodes["cluster"][clustered].tolist(), strict=True)
     )
-
-
-def test_a_cluster_that_gets_no_more_records_vanishes_and_says_so():
-    rng = np.random.default_rng(0)
-    y = rng.integers(3, size=9000)
-    X = rng.random((3, 2))[y] + rng.normal(size=(9000, 2)) * 0.03
-    model = ILDN(expire_records=2000)
-    model.learn(X[:2000])
-    before = len(model.clusters())
-    step = model.learn(X[2000:][y[2000:] < 2])
-    vanished = [e for e in step.events if e.kind == "vanished"]
-    assert [e.reason.criterion for e in vanished] == ["expire_records"]
-    assert len(model.clusters()) == before - 1

@@ -90,11 +90,6 @@ def goes_on(name, arrays):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_an_untouched_state_is_taken(name):
-    assert load(name, *parts(name)).state() == small(name).state()
-
-
-@pytest.mark.parametrize("name", MODELS)
 def test_any_number_may_be_any_other(name):
     """Every one of the integers of CAEA, which keeps them in one array, and some all over every other array."""
     _, arrays = parts(name)

@@ -319,20 +319,20 @@ class Chaos:
 
     @property
     def learned(self):
-        """The partitions that have models."""
+        """The partitions whose tasks learn."""
         settings = self.settings()
         topic = settings.topic("routes") if settings.is_rekeyed else self.deployment.input
         return [(topic, partition) for partition in range(self.PARTITIONS)]
 
     def ends(self):
         """Where the logs of these end, markers included."""
-        places = {at[1]: TopicPartition(*at) for at in self.learned}
+        places = {at: TopicPartition(*at) for at in self.learned}
         with consumer(self.deployment.broker, self.deployment.name) as wanted:
-            return {number: wanted.get_watermark_offsets(place, timeout=20)[1] for number, place in places.items()}
+            return {at: wanted.get_watermark_offsets(place, timeout=20)[1] for at, place in places.items()}
 
     def _learned(self):
         places = self._progress.committed([TopicPartition(*at) for at in self.learned], timeout=20)
-        return {place.partition: place.offset for place in places} == self.ends()
+        return {(place.topic, place.partition): max(place.offset, 0) for place in places} == self.ends()
 
     def _archived(self):
         """Whether every partition was archived at least once."""
@@ -443,33 +443,31 @@ class Chaos:
                         for message in made.of(kind):
                             to = at[1] if message.partition is None else message.partition
                             outputs[kind][to].append(_plain(message))
-        return {at[1]: tasks[at] for at in self.learned}, {kind: dict(found) for kind, found in outputs.items()}
+        return {at: tasks[at] for at in self.learned}, {kind: dict(found) for kind, found in outputs.items()}
 
     def _task(self, topic, partition):
         return make_task(self.settings(), topic, partition, self.source().task_context)
 
     def restored(self):
         """What the next worker would begin with."""
-        parts = restore_partitions(self.source(), self.learned, self._task)
-        return {partition: part for (_, partition), part in parts.items()}
+        return restore_partitions(self.source(), self.learned, self._task)
 
     def from_archives(self):
-        """Tasks at the end of the log that began with an archive of its second half, by partition."""
+        """Tasks at the end of the log that began with an archive of its second half."""
         source = self.source()
         tasks = {}
         with LogReader(source.client, source.group, 30) as reader:
             for at in self.learned:
-                partition = at[1]
                 first, end = reader.bounds([at])[at]
                 for place in ((first + end) // 2, end):
                     archived = Archives.of(reader, source, at)[0].newest(place)
                     if archived is not None:
                         break
-                assert archived is not None, f"partition {partition} has no archive at or before {end}"
-                tasks[partition] = self._task(*at)
-                archived.restore(tasks[partition])
+                assert archived is not None, f"{at} has no archive at or before {end}"
+                tasks[at] = self._task(*at)
+                archived.restore(tasks[at])
                 for _, records in reader.read({at: (archived.position, end)}):
-                    tasks[partition].catch_up(records)
+                    tasks[at].catch_up(records)
         return tasks
 
 
@@ -478,6 +476,11 @@ class KeyedChaos(Chaos):
 
     expected: Outputs | None = None
 
+    @property
+    def learned(self):
+        """The partitions of both hops."""
+        return list(self.source().logs)
+
     def _archived(self):
         """Whether everything was answered, behind the routes as well."""
         if self.expected is None:
@@ -485,29 +488,6 @@ class KeyedChaos(Chaos):
         answers = (message for messages in self.written("assignments").values() for message in messages)
         places = {(source["partition"], source["offset"]) for source in (json.loads(m[1])["source"] for m in answers)}
         return len(places) == len(self.expected.assignments)
-
-    def _learned(self):
-        """Whether the group stands at the end of both hops' logs."""
-        places = [TopicPartition(*at) for at in self.source().logs]
-        committed = self._progress.committed(places, timeout=20)
-        with consumer(self.deployment.broker, self.deployment.name) as wanted:
-            ends = [wanted.get_watermark_offsets(place, timeout=20)[1] for place in places]
-        return [max(place.offset, 0) for place in committed] == ends
-
-    def hops(self):
-        """Tasks of both hops at the end of their logs as they were recorded, and all that they say."""
-        settings, outputs = self.settings(), Outputs()
-        tasks = {at: self._task(*at) for at in self.source().logs}
-        with LogReader(librdkafka(settings), settings.group, 30) as reader:
-            for at, records in reader.read(reader.bounds(list(tasks))):
-                for part in _cut(records, self.rng):
-                    outputs.add(tasks[at].process(part))
-        return tasks, outputs
-
-    def restored_hops(self):
-        """What the next worker of either hop would begin with."""
-        source = self.source()
-        return restore_partitions(source, source.logs, self._task)
 
 
 def _cut(records, rng):

@@ -1,7 +1,5 @@
 """The worker's consumer thread in groups of a cluster: what only that shows of positions, topics and rebalances."""
 
-import asyncio
-import queue
 import subprocess
 import sys
 import time
@@ -11,35 +9,21 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from faust.types import TP
-from resonance.pipeline.worker.transport.client import ClientThread
 from resonance.pipeline.worker.transport.log_ends import LogEnd
-from resonance.pipeline.worker.transport.rebalance import Rebalances
 
 from tests.brokers import create_topic, topic_name
-from tests.pipeline.worker.transport.fakes import FakeOwner, event_loop, options
+from tests.pipeline.worker.transport.fakes import Member, event_loop
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(90)]
 ENOUGH = 30.0
 
 
-class Member:
+class GroupMember(Member):
     """A member that reads on from the group's offsets, as soon as partitions are assigned to it."""
 
     def __init__(self, broker, loop, group, name, topic, session=6.0):
-        self.topic, self.memberships, self.owner, self.before_revoke = topic, queue.SimpleQueue(), FakeOwner(), None
-        connection = {"bootstrap.servers": broker, "client.id": name}
-        self.options = options(client=connection, group=group, session_seconds=session, fetch_wait_ms=50)
-        self.thread = ClientThread(
-            self.options, self.owner, Rebalances(lambda: loop, self.assigned, self.revoked, 20.0)
-        )
+        super().__init__(loop, {"bootstrap.servers": broker, "client.id": name}, group, session_seconds=session)
         self.thread.subscribe([topic])
-
-    async def assigned(self, membership):
-        self.memberships.put(membership)
-
-    async def revoked(self, partitions, lost):
-        if self.before_revoke is not None:
-            await asyncio.to_thread(self.before_revoke)
 
     def begin(self, partitions):
         """Read on with the next membership, which has so many partitions."""
@@ -53,13 +37,6 @@ class Member:
         positions = {TP(place.topic, place.partition): max(place.offset, 0) for place in places}
         self.thread.seek(positions, membership.generation).result(ENOUGH)
 
-    def until(self, reached):
-        end = time.monotonic() + ENOUGH
-        while not reached():
-            assert not self.owner.errors, self.owner.errors
-            assert time.monotonic() < end
-            time.sleep(0.01)
-
     def records(self):
         return [(c.partition, int(offset)) for c in self.owner.chunks if c.value for offset in c.value.offsets]
 
@@ -70,7 +47,7 @@ def members(broker, topic, *names):
     with event_loop() as loop, ExitStack() as leaving:
 
         def join(name, **changes):
-            member = Member(broker, loop, group, name, topic, **changes)
+            member = GroupMember(broker, loop, group, name, topic, **changes)
             leaving.callback(member.thread.left.wait, ENOUGH)
             leaving.callback(member.thread.leave)
             return member
@@ -158,7 +135,7 @@ def test_a_commit_inside_a_rebalance_under_load_is_in_time(broker):
 
 SCRIPT = """
 import sys, time
-from tests.integration.test_client_thread import Member, members
+from tests.integration.test_client_thread import members
 with members(*sys.argv[1:]) as join:
     member = join("one")
     member.owner.room = False

@@ -114,7 +114,7 @@ def test_a_replay_says_what_was_recorded_in_files_and_on_topics(recorded, tmp_pa
 
 
 def test_an_evaluation_measures_what_was_recorded(recorded, tmp_path, monkeypatch, capsys):
-    engines = ("--engine", "modal", "--engine", "evq", "--processes", "2")
+    engines = ("--engine", "modal", "--engine", "evq", "--processes", "1")
     assert run(monkeypatch, "evaluate", recorded.input, *recorded.options, *engines, "-o", str(tmp_path), "--json") == 0
     document = orjson.loads(capsys.readouterr().out)
     modal, evq = document["candidates"]

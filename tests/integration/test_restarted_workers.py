@@ -96,38 +96,29 @@ def at_work(broker):
         yield load, start, workers
 
 
-def test_a_worker_that_starts_again_holds_up_nobody(broker):
+def test_a_worker_that_starts_again_holds_up_nobody_and_its_frozen_twin_costs_no_answer(broker):
     with at_work(broker) as (load, start, workers):
         joined = [worker.log().count("assigned: ") for worker in (workers[0], workers[3])]
         killed = time.monotonic()
         workers[1].kill()
-        start(1)
+        second = start(1)
         *others, own = load.waits(killed)
         assert own < OWN_SECONDS
         assert max(others) < OTHERS_SECONDS
         # One that does not answer is no longer waited for.
         stopped = time.monotonic()
         workers[2].process.send_signal(signal.SIGSTOP)
-        start(2)
+        twins = [workers[2], start(2)]
         *others, own = load.waits(stopped)
         assert own < OWN_SECONDS
         assert max(others) < OTHERS_SECONDS
-        load.check()
-    # No other worker had a rebalance at all.
-    assert [worker.log().count("assigned: ") for worker in (workers[0], workers[3])] == joined
-
-
-def test_a_frozen_twin_that_wakes_costs_no_answer(broker):
-    with at_work(broker) as (load, start, workers):
-        stopped = time.monotonic()
-        workers[2].process.send_signal(signal.SIGSTOP)
-        third = start(2)
-        load.waits(stopped)
+        # No other worker had a rebalance at all.
+        assert [worker.log().count("assigned: ") for worker in (workers[0], workers[3])] == joined
+        # When the frozen one wakes it costs no answer either.
         workers[2].process.send_signal(signal.SIGCONT)
-        twins = [workers[2], third]
         wait_until(lambda: None in [worker.process.poll() for worker in twins] != [None, None], 60)
         (left,) = (worker for worker in twins if worker.process.poll() is None)
-        wait_until(lambda: is_spread([workers[0], workers[1], left, workers[3]]))
+        wait_until(lambda: is_spread([workers[0], second, left, workers[3]]))
         load.check()
 
 

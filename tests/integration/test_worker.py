@@ -10,7 +10,6 @@ from tests.brokers.raw import produce_raw
 from tests.integration.workers import Deployment, records, wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
-BOTH = pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def transaction(producer, deployment, first, count, *, commit=True):
     producer.commit_transaction(20) if commit else producer.abort_transaction(20)
 
 
-@BOTH
+@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
 def test_only_committed_records_are_answered_live_and_after_a_kill(deployment, mode):
     producer = transactional(deployment)
     mode = {"delivery.mode": mode}
@@ -57,7 +56,7 @@ def test_only_committed_records_are_answered_live_and_after_a_kill(deployment, m
     assert (len(expected), deployment.answers()) == (1200, expected)
 
 
-@BOTH
+@pytest.mark.parametrize("mode", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])
 def test_a_clean_stop_leaves_nothing_to_learn_again(deployment, mode):
     mode = {"delivery.mode": mode}
     produce(deployment.broker, deployment.input, records(2000))

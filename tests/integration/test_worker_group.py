@@ -61,21 +61,15 @@ def test_joining_and_stopping_under_full_backlog_takes_seconds(deployment, mode)
         assert offsets == list(range(len(offsets)))
 
 
-def test_a_second_worker_on_the_same_port_ends_before_it_could_fence_the_first(deployment):
-    with deployment.worker(command=SLOW) as first:
-        first.wait_for(lambda health: health["records"] > 1000, 90)
-        with deployment.worker(settings={"worker.web_port": first.port}) as second:
+def test_a_worker_whose_id_is_taken_over_says_so_and_not_by_one_whose_port_is_taken(deployment):
+    same = {"worker.id": "the-same"}
+    with deployment.worker(command=SLOW, settings=same) as first:
+        first.wait_for(lambda health: health["records"] > 1500, 90)
+        with deployment.worker(settings={**same, "worker.web_port": first.port}) as second:
             assert second.ended() == 2
             assert f"worker.web_port = {first.port}: something listens on" in second.log().splitlines()[-1]
         count = first.health()["records"]
         first.wait_for(lambda health: health["records"] > count)
-        assert first.terminate() == 0
-
-
-def test_a_worker_whose_id_is_taken_over_says_so(deployment):
-    same = {"worker.id": "the-same"}
-    with deployment.worker(command=SLOW, settings=same) as first:
-        first.wait_for(lambda health: health["records"] > 1500, 90)
         with deployment.worker(settings=same) as second:
             assert first.ended() == 71
             last = first.log().splitlines()[-1]

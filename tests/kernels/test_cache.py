@@ -160,6 +160,7 @@ print(log1p({"float": 0.0, "int": 0}[sys.argv[1]]), sum(log1p.stats.cache_hits.v
 """
 
 
+@pytest.mark.nightly
 def test_two_processes_that_save_two_forms_of_a_kernel_keep_both(tmp_path):
     def start(form):
         command = [sys.executable, "-c", SLOW, form]

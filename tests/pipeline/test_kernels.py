@@ -27,7 +27,7 @@ def run(monkeypatch, capsys):
 
 
 def test_the_folder_is_the_result_and_everything_else_a_message(run, monkeypatch):
-    watches, engines = [], {name: ENGINES[name] for name in ("modal", "fuzzy_art")}
+    watches, engines = [], {"hcaea": ENGINES["hcaea"]}
     monkeypatch.setattr(kernels, "ENGINES", engines)
     monkeypatch.setattr(DriftWatch, "compile", lambda: watches.append("compiled"))
     code, out, messages = run()

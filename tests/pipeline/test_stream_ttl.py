@@ -36,21 +36,8 @@ def test_a_verification_finds_every_end(deployment):
         verdict = deployment.verify(**span)
         assert verdict.identical
         assert verdict.parts[0].older == 0
+        assert span or verdict.parts[0].events == len(deployment.recorded("cluster_events"))
         assert not [note for note in verdict.parts[0].notes if "version" in note]
-
-
-def test_a_verification_finds_an_end_that_is_missing_or_too_much(deployment):
-    log = deployment.recorded("cluster_events")
-    place = next(i for i, event in enumerate(log) if b"stream_ended" in event.value)
-    removed = log.pop(place)
-    (part,) = deployment.verify().parts
-    assert (part.difference.what, part.difference.topic) == ("missing", deployment.given.topic("cluster_events"))
-    log.insert(place, removed)
-    other = orjson.loads(removed.value)
-    other["stream"] += "0"
-    log.insert(place + 1, removed._replace(value=orjson.dumps(other)))
-    (part,) = deployment.verify().parts
-    assert part.difference.what == "surplus"
 
 
 def test_a_replay_gives_the_same_bytes(deployment, tmp_path):

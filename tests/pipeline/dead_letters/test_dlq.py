@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.cli import dlq
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.dead_letters import replay as dlq_replay
@@ -17,6 +16,7 @@ from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.records import Message, Record
 from resonance.schemas import dead_letter_headers
 
+from tests.brokers import read_topic
 from tests.pipeline.commands import run as run_command
 from tests.pipeline.fake_cluster import FakeCluster
 
@@ -48,15 +48,8 @@ def filled(broker, *dead_letters, partition=0):
     broker.flush()
 
 
-def stored(broker, topic="orders", partition=0):
-    reader = Consumer(broker.client_settings() | {"group.id": "test", "enable.auto.commit": False})
-    end = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=5)[1]
-    reader.assign([TopicPartition(topic, partition, 0)])
-    found = []
-    while len(found) < end:
-        found += reader.consume(end - len(found), 5)
-    reader.close()
-    return found
+def stored(broker):
+    return [message for message in read_topic(broker.bootstrap, "orders") if message.partition() == 0]
 
 
 def source(broker):

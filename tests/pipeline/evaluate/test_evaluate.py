@@ -42,7 +42,7 @@ def evaluated(file, monkeypatch, capsys):
 
 def replayed(monkeypatch, file, folder, *options):
     """The assignments and events of `resonance replay`."""
-    assert run(monkeypatch, "replay", file, *GIVEN, *SMALL, *options, "-o", str(folder)) == 0
+    assert run(monkeypatch, "replay", file, *GIVEN, *SMALL, *options, "--processes", "1", "-o", str(folder)) == 0
     kinds = ("assignments", "cluster-events")
     return [[orjson.loads(line)["value"] for line in (folder / f"{kind}.jsonl").open()] for kind in kinds]
 
@@ -266,8 +266,9 @@ def test_ami_is_left_out_with_a_remark_where_it_would_take_too_long(evaluated, f
         assert one["figures"]["ari"] == figures["ari"]
         # In the first window there are fewer classes.
         assert one["windows"][0]["ami"] is not None
-    assert "AMI is left out" in printed(run, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", *options).out
-    assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, *options, "--fail-under", "ami=.5") == 2
+    one = ("evaluate", file, *GIVEN, *SMALL, "--processes", "1", "--truth", "kind", "-e", "evq")
+    assert "AMI is left out" in printed(run, *one).out
+    assert run(monkeypatch, *one, "--fail-under", "ami=.5") == 2
     assert "has no such figure" in capsys.readouterr().err
 
 

@@ -6,7 +6,6 @@ import tomllib
 
 import pytest
 import typer
-from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.cli import produce as produce_command
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
@@ -17,6 +16,7 @@ from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.partitioner import partition_of
 
+from tests.brokers import read_topic
 from tests.pipeline.commands import run as run_command
 from tests.pipeline.fake_cluster import FakeCluster
 
@@ -34,15 +34,7 @@ def run(monkeypatch, *arguments):
 
 
 def stored(broker, topic):
-    reader = Consumer(broker.client_settings() | {"group.id": "test", "enable.auto.commit": False})
-    places = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
-    expected = sum(reader.get_watermark_offsets(place, timeout=5)[1] for place in places)
-    reader.assign(places)
-    found = []
-    while len(found) < expected:
-        found += reader.consume(expected - len(found), 5)
-    reader.close()
-    return sorted((message.partition(), message.offset(), message.key(), message.value()) for message in found)
+    return [(each.partition(), each.offset(), each.key(), each.value()) for each in read_topic(broker.bootstrap, topic)]
 
 
 def test_each_record_goes_to_the_partition_of_its_key(monkeypatch, capsys, tmp_path, broker):

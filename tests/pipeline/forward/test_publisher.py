@@ -4,7 +4,6 @@ import json
 from operator import itemgetter
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from jsonschema import Draft202012Validator
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.forward import published as of_topic
@@ -15,6 +14,7 @@ from resonance.pipeline.incidents.incidents import IncidentTable
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.schemas import load_schema
 
+from tests.brokers import read_topic
 from tests.pipeline.incidents.test_incidents import BROKE, WORK, alert, output
 
 TOPICS = ("cluster-events", "alerts", "drift-events", "incidents")
@@ -45,11 +45,8 @@ def publisher(bus):
 
 def published(bus):
     """The messages of the topic: keys and incidents."""
-    consumer, found = Consumer({**bus.client_settings(), "group.id": "test", "enable.partition.eof": True}), []
-    consumer.assign([TopicPartition("shop.incidents", 0, 0)])
-    while (message := consumer.poll(10.0)) is not None and message.error() is None:
-        found.append((message.key().decode(), json.loads(message.value() or b"null")))
-    consumer.close()
+    written = read_topic(bus.bootstrap, "shop.incidents")
+    found = [(each.key().decode(), json.loads(each.value() or b"null")) for each in written]
     for key, incident in filter(itemgetter(1), found):
         Draft202012Validator(load_schema("incident")).validate(incident)
         assert key == incident["key"]

@@ -4,12 +4,14 @@ import random
 from contextlib import suppress
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.kafka import librdkafka, self_check
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message, Messages
+
+from tests.brokers import read_topic
 
 TOPIC = "answers"
 DRAW = random.Random(5)
@@ -58,12 +60,8 @@ def outlet(broker):
 
 
 def stored(broker, count, partition=1):
-    reader = Consumer(broker.client_settings() | {"group.id": "test"})
-    reader.assign([TopicPartition(TOPIC, partition, 0)])
-    found = []
-    while len(found) < count:
-        found += reader.consume(count - len(found), 10)
-    reader.close()
+    found = [each for each in read_topic(broker.bootstrap, TOPIC) if each.partition() == partition]
+    assert len(found) == count
     return [Message(message.key(), message.value(), message.headers() or []) for message in found]
 
 

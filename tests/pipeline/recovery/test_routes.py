@@ -127,66 +127,38 @@ def test_the_routes_are_not_read_where_no_offset_is_lost(deployment):
 
 
 @pytest.mark.parametrize("beyond", [False, True])
-def test_a_lost_offset_is_set_only_where_no_later_record_is_routed(deployment, beyond):
-    deployment.turn(0.4, everything=True)
-    if beyond:
-        deployment.turn(0.3, kept=False)
-    place = deployment.offsets.pop(AT)
-    if beyond:
-        with pytest.raises(MismatchError, match=rf"its records up to {place - 1} stand among the routes") as stopped:
-            resume(deployment)
-        assert stopped.value.remedies == (mismatches.RESET,)
-        assert AT not in deployment.offsets
-    else:
-        assert resume(deployment) == 1
-        deployment.turn()
-        found = answered(deployment)
-        assert len(found) == len(set(found)) == 900
-    assert routes_read(deployment)
-
-
-@pytest.mark.parametrize("beyond", [False, True])
-def test_an_import_sets_a_lost_offset_only_where_no_later_record_is_routed(deployment, beyond):
+@pytest.mark.parametrize("imported", [False, True])
+@pytest.mark.parametrize("after_a_reset", [False, True])
+def test_a_lost_offset_is_set_only_where_no_later_record_is_routed(deployment, beyond, imported, after_a_reset):
+    if after_a_reset:
+        # Routes from before it do not count.
+        deployment.turn(everything=True)
+        forget(deployment)
     deployment.turn(0.4, everything=True)
     file = export(deployment)
+
+    def set_again():
+        if imported:
+            deployment.write(deployment.source, plan_import(deployment, file))
+        else:
+            assert resume(deployment) == 1
+
     if beyond:
-        deployment.turn(0.3, everything=True)
+        deployment.turn(0.3, everything=imported, kept=imported)
         # With its offset an input stays where it is.
         there = {change.at: change.offset for change in plan_import(deployment, file)}
         assert there[AT] == deployment.offsets[AT]
     place = deployment.offsets.pop(AT)
     if beyond:
-        with pytest.raises(MismatchError, match=rf"its records up to {place - 1} stand among the routes"):
-            plan_import(deployment, file)
-    else:
-        deployment.write(deployment.source, plan_import(deployment, file))
-        assert deployment.offsets[AT] == place
-        deployment.turn()
-        found = answered(deployment)
-        assert len(found) == len(set(found)) == 900
-
-
-@pytest.mark.parametrize("imported", [False, True])
-def test_routes_from_before_a_reset_do_not_count(deployment, imported):
-    deployment.turn(everything=True)
-    forget(deployment)
-    deployment.turn(0.4, everything=True)
-    file, place = export(deployment), deployment.offsets.pop(AT)
-    if imported:
-        deployment.write(deployment.source, plan_import(deployment, file))
-    else:
-        assert resume(deployment) == 1
+        with pytest.raises(MismatchError, match=rf"its records up to {place - 1} stand among the routes") as stopped:
+            set_again()
+        assert imported or stopped.value.remedies == (mismatches.RESET,)
+        assert AT not in deployment.offsets
+        assert routes_read(deployment)
+        return
+    set_again()
+    assert routes_read(deployment)
     assert deployment.offsets[AT] == place
     deployment.turn()
     found = answered(deployment)
     assert len(found) == len(set(found)) == 900
-
-
-def test_routes_from_behind_a_reset_count(deployment):
-    deployment.turn(everything=True)
-    forget(deployment)
-    deployment.turn(0.4, everything=True)
-    deployment.turn(0.3, kept=False)
-    place = deployment.offsets.pop(AT)
-    with pytest.raises(MismatchError, match=rf"its records up to {place - 1} stand among the routes"):
-        resume(deployment)

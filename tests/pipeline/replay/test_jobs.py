@@ -20,6 +20,7 @@ GIVEN = sparse_settings(shadow_of="live")
 NIGHT = pytest.mark.nightly
 
 
+@NIGHT
 def test_results_are_in_order_and_all_records_are_reported():
     reported = []
     found, seconds = run_jobs(GIVEN, [partial(count, number) for number in (3, 1, 2)], 2, reported.append)
@@ -31,7 +32,7 @@ def test_results_are_in_order_and_all_records_are_reported():
 @pytest.mark.parametrize(
     ("failing", "error", "said"),
     [
-        (fail, RuntimeError, "KeyError: 7"),
+        pytest.param(fail, RuntimeError, "KeyError: 7", marks=NIGHT),
         pytest.param(
             fill_the_disk, OutputError, r"out/assignments\.jsonl: it cannot be written \(No space left", marks=NIGHT
         ),

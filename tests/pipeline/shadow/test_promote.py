@@ -135,14 +135,6 @@ def test_nothing_is_changed_without_yes(both, promote, capsys):
     assert "workers of orders must then be started with the settings of orders-shadow" in shown.err
 
 
-def test_the_same_command_again_changes_nothing(both, promote, capsys):
-    promote("--yes")
-    both.promoted()
-    capsys.readouterr()
-    assert promote("--yes", "--json") == 0
-    assert orjson.loads(capsys.readouterr().out)["partitions"] == []
-
-
 def test_a_worker_with_the_old_settings_does_not_start(both, promote):
     promote("--yes")
     with pytest.raises(MismatchError, match='learned with other settings: engine was "caea", is "modal"'):

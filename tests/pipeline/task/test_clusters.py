@@ -29,29 +29,6 @@ def there(table, stream):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_late_subscriber_has_the_present_clusters_at_every_record(engine):
-    worker = task(changed(engine, stream="key"))
-    messages = []
-    validator = Draft202012Validator(load_schema("cluster"))
-    for record in records(points(1500).tolist(), keys=KEYS[:2]):
-        made = worker.process([record])
-        messages += made.clusters
-        if not made.clusters:
-            continue
-        table = compacted(messages)
-        for stream in worker.models.names:
-            assert there(table, stream) == {cluster["id"] for cluster in worker.models.clusters(stream)}
-    assert len(messages) > 6
-    for message in messages:
-        value = orjson.loads(message.value)
-        validator.validate(value)
-        assert (message.key or b"").decode() == value["id"]
-        stream, version, place = value["id"].rsplit("/", 2)
-        assert (value["stream"], value["version"], value["level"]) == (stream, int(version), place.count(".") + 1)
-        assert value.get("parent", []) == [int(node) for node in place.split(".")[:-1]]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
 def test_a_cluster_is_emitted_as_its_last_event_describes_it_and_names_what_goes_on(engine):
     # In both streams together every engine joins clusters, too.
     kinds = set()
@@ -62,6 +39,7 @@ def test_a_cluster_is_emitted_as_its_last_event_describes_it_and_names_what_goes
 
 def described_kinds(outputs):
     """Compare the messages of clusters with the events; return the kinds of these."""
+    validator = Draft202012Validator(load_schema("cluster"))
     messages = iter(outputs.clusters)
     began = {}
     kinds = set()
@@ -74,7 +52,12 @@ def described_kinds(outputs):
         for cluster in ended + event["after"]:
             text = next(messages)
             value = orjson.loads(text.value)
+            validator.validate(value)
             assert {part: value[part] for part in cluster} == cluster
+            assert (text.key or b"").decode() == value["id"]
+            stream, version, place = value["id"].rsplit("/", 2)
+            assert (value["stream"], value["version"], value["level"]) == (stream, int(version), place.count(".") + 1)
+            assert value.get("parent", []) == [int(node) for node in place.split(".")[:-1]]
             assert (value["seq"], value["time"]) == (event["seq"], event["time"])
             assert value["since"] == began[cluster["id"]]
             if cluster in ended:

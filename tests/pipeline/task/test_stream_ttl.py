@@ -221,7 +221,7 @@ def test_a_time_beyond_that_of_kafka_ends_no_stream():
     assert not ends(run(task(given(input__time_path="at")), log))
 
 
-@pytest.mark.parametrize("seed", [*seeds(5, night=15), 33])
+@pytest.mark.parametrize("seed", [*seeds(3, night=15), 33])
 def test_a_crash_decides_nothing(monkeypatch, seed):
     rng = random.Random(seed)
     monkeypatch.setattr(expiry, "MOST", rng.choice((1, 2, 16)))

@@ -1,5 +1,6 @@
 """Which wait of a worker, of its Kafka clients and of what runs it must be longer than which other one, and why."""
 
+import ast
 import importlib
 import re
 
@@ -89,6 +90,20 @@ LONGER = (
 )
 """What must be longer, than what, and what happens otherwise."""
 
+TIMES = re.compile(r"(SECONDS|TIMEOUT|MARGIN|PAUSE|_MS|_AGE|INTERVAL|JOINING|HINT|AFTER_ERROR|\bLOOK)$")
+UNRELATED = """
+    at_least_once.LINGER_MS before_joining.LOOK_SECONDS client.ANSWER_SECONDS client.LOOK_SECONDS client.ROUND_SECONDS
+    commits.AHEAD_SECONDS commits.LONGEST_SECONDS consumer.COMMIT_SECONDS consumer.RETRY_SECONDS
+    held_back.AGAIN_SECONDS held_back.HELD_SECONDS open_transactions.ANSWER_SECONDS open_transactions.RETRY_SECONDS
+    page_client.TIMEOUT page_client.VALID_SECONDS processor.SLICE_SECONDS producer.QUEUE_SECONDS
+    producer.QUOTA_SECONDS progress.AFTER_ERROR progress.HINT progress.INTERVAL progress.JOINING
+    rebalance.SERVE_SECONDS shutdown.AWAY_LOOK_SECONDS supervisor.FIRST_PAUSE supervisor.LONGEST_PAUSE
+    supervisor.LOOK_SECONDS supervisor.WELL_SECONDS time_order.STEP_SECONDS topic_watch.ANSWER_SECONDS
+    topic_watch.CONFIRM_SECONDS watchdog.LOOK_SECONDS watchdog.OVERDUE_SECONDS
+"""
+"""Times without a relation: pauses, looks, when something is said, one answer, a part of the work."""
+CALLS = {"sleep", "wait", "wait_for", "join", "result", "poll", "get", "consume", "flush", "settimeout", "list_topics"}
+
 
 def seconds(text, settings=None):
     """What a time of the table is in seconds."""
@@ -113,6 +128,32 @@ def seconds(text, settings=None):
 def test_what_must_be_longer_is_longer(changed):
     settings = Settings.of({"input.topics": ["in"], **changed})
     assert [rule for rule in LONGER if seconds(rule[0], settings) <= seconds(rule[1], settings)] == []
+
+
+def defined(path):
+    """The times that a module defines, with its name."""
+    made = [each for each in ast.parse(path.read_text()).body if isinstance(each, ast.Assign | ast.AnnAssign)]
+    names = {getattr(each, "target", None) or each.targets[0] for each in made}
+    return {f"{path.stem}.{each.id}" for each in names if isinstance(each, ast.Name) and TIMES.search(each.id)}
+
+
+def test_every_time_of_the_worker_has_its_place():
+    table = " ".join(text for rule in (*LONGER, (STOPPED, PROBE)) for text in rule[:2])
+    found = set().union(*map(defined, SOURCES))
+    assert {name for name in found if not re.search(rf"\b{re.escape(name)}\b", table)} == {*UNRELATED.split()}
+
+
+def test_no_wait_of_a_second_or_more_is_without_a_name():
+    found = set()
+    for path in (*(PIPELINE / "worker").rglob("*.py"), *(PIPELINE / "kafka").rglob("*.py")):
+        for call in (each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Call)):
+            name = getattr(call.func, "attr", "")
+            given = [key.value for key in call.keywords if key.arg == "timeout"] + call.args * (name in CALLS)
+            values = [each.value for each in given if isinstance(each, ast.Constant)]
+            found |= {(path.stem, name, each) for each in values if isinstance(each, int | float) and each >= 1}
+    # The end of a thread that has nothing left to do, a number of records, and a broker in the same process.
+    known = {("processor", "join", 5.0), ("intake", "consume", 1)}
+    assert found == known | {("embedded", "list_topics", seconds) for seconds in (10, 5)}
 
 
 def test_what_runs_a_worker_waits_longer_than_its_end_and_its_pages_take():

@@ -253,11 +253,10 @@ def test_a_last_commit_that_fails_is_the_workers_failure(stopped):
     assert stopped(closing) is closing.exception()
 
 
-def test_a_stop_that_only_faust_delays_is_none(stopped):
+def test_a_stop_that_only_faust_delays_is_none_and_the_good_bye_is_short_once_everything_is_committed(
+    stopped, monkeypatch
+):
     assert stopped(done(), faust_seconds=10) is None
-
-
-def test_the_good_bye_to_the_group_is_short_once_everything_is_committed(stopped, monkeypatch):
     monkeypatch.setattr(shutdown, "STOP_SECONDS", 1000)
     monkeypatch.setattr(shutdown, "GOODBYE_SECONDS", 0.05)
     assert stopped(done(), faust_seconds=900) is None

@@ -1,7 +1,9 @@
 """Stand-ins for the parts around the consumer's thread, all of which note what is called."""
 
 import asyncio
+import queue
 import threading
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -108,6 +110,33 @@ class FakeOwner:
 
     def failed(self, error):
         self.errors.append(error)
+
+
+class Member:
+    """A thread in a group of a cluster, with its memberships and what it handed over."""
+
+    ENOUGH = 30.0
+
+    def __init__(self, loop, client, group, **changes):
+        self.memberships, self.revoked, self.owner, self.before_revoke = queue.SimpleQueue(), [], FakeOwner(), None
+        self.options = options(client=client, group=group, fetch_wait_ms=50, **changes)
+        rebalances = Rebalances(lambda: loop, self.on_assigned, self.on_revoked, 20.0)
+        self.thread = ClientThread(self.options, self.owner, rebalances)
+
+    async def on_assigned(self, membership):
+        self.memberships.put(membership)
+
+    async def on_revoked(self, partitions, lost):
+        self.revoked.append((partitions, lost))
+        if self.before_revoke is not None:
+            await asyncio.to_thread(self.before_revoke)
+
+    def until(self, reached):
+        end = time.monotonic() + self.ENOUGH
+        while not reached():
+            assert not self.owner.errors, self.owner.errors
+            assert time.monotonic() < end
+            time.sleep(0.005)
 
 
 class Clock:

@@ -1,7 +1,6 @@
 """The thread of the consumer with a consumer, in a group of a mock cluster."""
 
 import ctypes
-import queue
 import random
 import time
 from contextlib import contextmanager
@@ -14,11 +13,9 @@ from resonance.pipeline.kafka import librdkafka
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.kafka.intake import PublicIntake, QueueIntake
 from resonance.pipeline.worker.transport import client
-from resonance.pipeline.worker.transport.client import ClientThread
 from resonance.pipeline.worker.transport.log_ends import LogEnd
-from resonance.pipeline.worker.transport.rebalance import Rebalances
 
-from tests.pipeline.worker.transport.fakes import FakeOwner, event_loop, options
+from tests.pipeline.worker.transport.fakes import Member, event_loop
 
 ENOUGH = 20.0
 EACH = 750
@@ -45,34 +42,16 @@ def way(request, monkeypatch):
     return request.param
 
 
-class Member:
-    """A thread that has joined a group, with its memberships."""
+class LiveMember(Member):
+    """A member that reads the records of all partitions."""
 
     def __init__(self, broker, loop, **changes):
-        self.memberships, self.revoked, self.owner = queue.SimpleQueue(), [], FakeOwner()
-        connection = broker.client_settings() | {"client.id": "worker-1"}
-        self.options = options(
-            client=connection, group=f"group{time.monotonic()}", gather_seconds=0.0, fetch_wait_ms=50, **changes
-        )
-        rebalances = Rebalances(lambda: loop, self.on_assigned, self.on_revoked, 5.0)
-        self.thread = ClientThread(self.options, self.owner, rebalances)
-
-    async def on_assigned(self, membership):
-        self.memberships.put(membership)
-
-    async def on_revoked(self, partitions, lost):
-        self.revoked.append((partitions, lost))
+        client = broker.client_settings() | {"client.id": "worker-1"}
+        super().__init__(loop, client, f"group{time.monotonic()}", gather_seconds=0.0, **changes)
 
     def join(self):
         self.thread.subscribe(["in"])
         return self.memberships.get(timeout=ENOUGH)
-
-    def until(self, reached):
-        end = time.monotonic() + ENOUGH
-        while not reached():
-            assert not self.owner.errors, self.owner.errors
-            assert time.monotonic() < end
-            time.sleep(0.005)
 
     def until_read_from(self, start):
         """Wait for all records behind an offset, each once."""
@@ -97,7 +76,7 @@ class Member:
 @contextmanager
 def member_of(broker, **changes):
     with event_loop() as loop:
-        member = Member(broker, loop, **changes)
+        member = LiveMember(broker, loop, **changes)
         yield member
         began = time.monotonic()
         member.thread.leave()
