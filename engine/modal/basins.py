@@ -66,7 +66,7 @@ class Errors(NamedTuple):
     """How many standard errors a valley has to be deep."""
 
     large: float
-    small: float  # between two hills that have at most so many records together
+    small: float  # between two hills that have at most so many records together; none where there are few clusters
     records: float
 
 
@@ -157,15 +157,21 @@ def _is_apart(now, u, v):
 
 
 @inline
-def _need(rules, errors, error, apart):
-    """Return the depth that a valley needs, less between clusters that are apart."""
-    return max((rules.valley + errors * error) * (_HOLD if apart else 1.0), _SMALLEST)
+def _need(rules, errors, error, small, apart):
+    """Return the depth that a valley needs: less between hills as small as most are, and clusters that are apart."""
+    chance = errors.large * error
+    depth = rules.valley + chance
+    if small:
+        # Of many small hills most are clusters. There either is proof: fewer errors, or all of them, that add up with
+        # the dip that one cluster may have as what is independent does.
+        depth = min(rules.valley + errors.small * error, np.sqrt(rules.valley * rules.valley + chance * chance))
+    return max(depth * (_HOLD if apart else 1.0), _SMALLEST)
 
 
 @inline
-def _of_pair(errors, mass, u, v):
-    """Return the standard errors that the valley between two hills needs: fewer where they are as small as most are."""
-    return errors.small if mass[u] + mass[v] <= errors.records else errors.large
+def _is_small(errors, mass, u, v):
+    """Whether two hills together are as small as most are."""
+    return mass[u] + mass[v] <= errors.records
 
 
 @inline
@@ -177,7 +183,7 @@ def _left_of_excess(model, apart):
 @jit
 def _weigh(model, rules, errors, basins, mass, pair, u, v):
     """Note the clearest valley between the basins of a pair over the scales, and the depth it needs."""
-    best, depth, needed, errors = -1.0, 0.0, 1.0, _of_pair(errors, mass, u, v)
+    best, depth, needed, small = -1.0, 0.0, 1.0, _is_small(errors, mass, u, v)
     size = min(basins.size[u], basins.size[v])
     apart = _is_apart(basins.now, u, v)
     part = _left_of_excess(model, apart)
@@ -186,7 +192,7 @@ def _weigh(model, rules, errors, basins, mass, pair, u, v):
         least = basins.uneven[0, scale] * size + basins.uneven[1, scale]
         peak, pass_ = part / basins.peak_records[scale, lower], part / basins.pass_records[scale, pair]
         error = np.sqrt(max(least, peak) + max(least, pass_))
-        need = _need(rules, errors, error, apart)
+        need = _need(rules, errors, error, small, apart)
         found = _depth(basins.peak[scale, lower], basins.pass_[scale, pair])
         if found / need > best:
             best, depth, needed = found / need, found, need
@@ -202,7 +208,7 @@ def _look_along(model, rules, errors, basins, pair, member, mean, mass):
         return False
     apart = _is_apart(basins.now, u, v)
     error = np.sqrt(model.dispersion[0] * _left_of_excess(model, apart) * error2)
-    need = _need(rules, _of_pair(errors, mass, u, v), error, apart)
+    need = _need(rules, errors, error, _is_small(errors, mass, u, v), apart)
     if found * needed[pair] <= depth[pair] * need:
         return False
     depth[pair], needed[pair] = found, need
@@ -221,7 +227,8 @@ def _errors(model, rules, dimension):
     half = older - log(rules.doubt * growth), older - log(rules.doubt * max(growth, lasting / _FEW_CLUSTERS))
     most, fewest = np.sqrt(2.0 * max(0.0, half[0])), np.sqrt(2.0 * max(0.0, half[1]))
     wider = max(1.0, _PLANE / dimension)
-    records = _ALIKE * model.mass[: model.landmarks].sum() / max(1, lasting)
+    many = lasting > _FEW_CLUSTERS * growth
+    records = _ALIKE * model.mass[: model.landmarks].sum() / lasting if many else 0.0
     return Errors(min(_MAX_ERRORS, most) * wider, min(_MAX_ERRORS, fewest) * wider, records)
 
 
@@ -394,6 +401,15 @@ def _join_shallow(model, rules, dimension, basins, member, parent, summit, lost)
                 _weigh(model, rules, errors, basins, mass, pair, one, sides[pair, 1 - side])
                 basins.seen[pair] = not lines
             entry = basins.follows[entry]
+
+
+@jit
+def count_valleys(basins):
+    """Return how many pairs of basins that are left touch."""
+    found = 0
+    for pair in range(len(basins.touching)):
+        found += basins.touching[pair] and basins.sides[pair, 0] >= 0
+    return found
 
 
 @jit

@@ -118,7 +118,8 @@ def hold_joins(model, rules, group, groups, basin_of, lost):
         rests = model.rest[c] > 0
         none = rests and 0.0 <= lost[c, 0] < _NO_VALLEY * lost[c, 1]
         # What moves may be about to pass by.
-        if none or n - model.joined[c] >= (needed if rests else max(needed, rules.memory)):
+        waits = needed if rests else max(needed, min(rules.memory, model.joined[c] - model.made[c]))
+        if none or n - model.joined[c] >= waits:
             continue
         mass, last = 0.0, 0
         for i in range(count):

@@ -7,7 +7,7 @@ import numpy as np
 from resonance.engine.events import NO_PATH, NO_REASON, SHAPE_HEAD
 from resonance.engine.lineage import emit_changes, find_heirs, has_changed
 from resonance.engine.modal.answers import measure_ranges, measure_usual
-from resonance.engine.modal.basins import find_hills, valley_between
+from resonance.engine.modal.basins import count_valleys, find_hills, valley_between
 from resonance.engine.modal.changes import LONGEST, SPLIT_SHARE, hold_joins, hold_splits
 from resonance.engine.modal.counts import length, overdispersion
 from resonance.engine.modal.density import estimate_densities, fade, measure_balls
@@ -28,6 +28,8 @@ _LANDMARKS = 64
 """Landmarks that show a hill beside others which touch it: eight balls."""
 _RESOLVED = 1.05
 """Hills that would be clusters with smaller errors, in those that are, above which more landmarks show more."""
+_TOUCHING = 0.1
+"""Valleys between clusters that touch, in their number, above which more landmarks show more."""
 _CUT = 0.12
 """Share of the balls that end at a gap, or reach over one, above which clusters have too few landmarks."""
 _MOVED = 0.1
@@ -162,16 +164,16 @@ def read_clusters(model, rules, record, log):
         place_landmarks(model, rules, placed, lineage[2])
     measure_ranges(model)
     measure_usual(model)
-    _enlarge(model, rules, _needs_more(model, rules, cut, len(hills.basins.now)))
+    _enlarge(model, rules, _needs_more(model, rules, cut, hills.basins))
 
 
 @jit
-def _needs_more(model, rules, cut, hills):
+def _needs_more(model, rules, cut, basins):
     """Whether hills have too few landmarks.
 
     So it is where an eighth of the balls, `cut` of them, meet a gap: a cluster has hardly as many landmarks as a ball.
-    So it is, too, where more than the clusters would be `hills` if errors were small, and each has few landmarks; but
-    not before the errors are those of counts that have lasted.
+    So it is, too, where more than the clusters would be hills if errors were small, or clusters touch, and each has few
+    landmarks; but not before the errors are those of counts that have lasted.
     """
     # Not before the landmarks are a sample, nor while clusters move: what is between them then is no gap.
     if model.landmarks < model.budget or model.clock <= 2 * model.budget:
@@ -182,8 +184,10 @@ def _needs_more(model, rules, cut, hills):
         lasting += length(model, i, model.clock) > rules.memory
     if moving > _MOVED * model.landmarks:
         return False
-    hidden = hills > _RESOLVED * model.clusters and _LANDMARKS * hills > model.budget
-    return cut > _CUT * model.budget or (hidden and 2 * lasting > model.landmarks)
+    hills = len(basins.now)
+    dense = max(hills / _RESOLVED, count_valleys(basins) / _TOUCHING) > model.clusters
+    few = _LANDMARKS * hills > model.budget
+    return cut > _CUT * model.budget or (dense and few and 2 * lasting > model.landmarks)
 
 
 @jit

@@ -499,7 +499,7 @@ class PlainModal:
         self._name(hills, groups, basin, logs)
         self._measure_ranges()
         self._measure_usual()
-        self._enlarge(hills.found, cut)
+        self._enlarge(hills, cut)
 
     def _enlarge(self, hills, cut):
         """Let there be twice as many landmarks where there are too few of them for the hills."""
@@ -518,8 +518,8 @@ class PlainModal:
         if sum(mark.cluster is not None and self.rest[mark.cluster] == 0 for mark in marks) > 0.1 * len(marks):
             return False
         lasting = 2 * sum(mark.length_at(self.clock) > self.p.memory for mark in marks) > len(marks)
-        few = 64 * hills > self.budget and hills > 1.05 * len(self.clusters)
-        return cut > 0.12 * self.budget or (few and lasting)
+        dense = hills.found > 1.05 * len(self.clusters) or hills.touching > 0.1 * len(self.clusters)
+        return cut > 0.12 * self.budget or (dense and 64 * hills.found > self.budget and lasting)
 
     def _without_outliers(self, groups, logs):
         """Return the groups without the places where a Gaussian has hardly a record."""
@@ -601,7 +601,8 @@ class PlainModal:
             recent = self.n - max(marks[i].last for i in own) <= self.p.expire_records
             rests = self.rest[c] > 0
             none = rests and 0.0 <= depth < 0.7 * threshold
-            if enough and recent and not none and self.n - since < (needed if rests else max(needed, self.p.memory)):
+            waits = needed if rests else max(needed, min(self.p.memory, since - self.made[c]))
+            if enough and recent and not none and self.n - since < waits:
                 groups[g] = [i for i in groups[g] if i not in own]
                 groups["held", c], basin["held", c] = own, basin[g]
         return groups
@@ -688,7 +689,8 @@ class Hills:
         self.count = len(logs)
         lasting, growth = sum(2 * model.made[c] <= model.n for c in model.clusters), model.budget / self.p.landmarks
         self.errors = [self._errors(growth), self._errors(max(growth, lasting / 6.0))]
-        self.alike = 3.0 * in_order(mark.mass for mark in model.landmarks) / max(1, lasting)
+        whole = in_order(mark.mass for mark in model.landmarks)
+        self.alike = 3.0 * whole / lasting if lasting > 6.0 * growth else 0.0
         self.reach = [model.reach2 * mark.radius2 for mark in model.landmarks]
         self.large = self._large(near)
         self._edges(near)
@@ -779,8 +781,10 @@ class Hills:
 
     def _need(self, error, u, v):
         mass = in_order(mark.mass for i, mark in enumerate(self.model.landmarks) if self.group.get(i) in (u, v))
-        errors = self.errors[mass <= self.alike]
-        return max((self.p.valley + errors * error) * (0.7 if self._apart(u, v) else 1.0), 1e-300)
+        large, small = (errors * error for errors in self.errors)
+        either = min(self.p.valley + small, np.sqrt(self.p.valley * self.p.valley + large * large))
+        depth = either if mass <= self.alike else self.p.valley + large
+        return max(depth * (0.7 if self._apart(u, v) else 1.0), 1e-300)
 
     def _left_of_excess(self, u, v):
         return 1.0 / np.sqrt(self.model.over) if self._apart(u, v) else 1.0
@@ -879,6 +883,7 @@ class Hills:
             self._unite(one, other, basins)
             pairs = [tuple(one if u == other else u for u in pair) for pair in pairs]
             pairs = [(u, v) for u, v in pairs if u != v]
+        self.touching = len({frozenset(pair) for pair in pairs})
 
     def _unite(self, one, other, basins):
         self.group = {i: one if u == other else u for i, u in self.group.items()}
