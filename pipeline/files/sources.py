@@ -37,6 +37,9 @@ _NAME = re.compile(
 )
 
 
+_TIMELY = re.compile(r"(?i)(.*[^a-z])?(time|date|year|quarter|month|week|day|hour|visit|wave|period)s?")
+
+
 class SourceColumn(NamedTuple):
     """A column of names, or several, and why it is one."""
 
@@ -57,8 +60,11 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     """Return the column that names the sources of the records; None where none does, or all are of one."""
     if seen.records < FEWEST:
         return None
+    timely = [path for path, each in seen.columns.items() if _TIMELY.fullmatch(last(path)) and each.only(int, float)]
     counted = (path for path in (*kinds.numbers, *kinds.ids) if _is_clock(seen.columns[path], seen.records))
-    clocks = [*kinds.clocks, *counted]
+    # Of a panel, such as firms and their years one behind the other, what never becomes less is the firm.
+    grown = [path for path in counted if not any(_begins_again(seen, path, each) for each in timely)]
+    clocks = [*dict.fromkeys((*kinds.clocks, *timely, *grown))]
     paths = [path for path in seen.columns if path not in {*clocks, *kinds.labels} and _may_name(seen, path)]
     crossed = _crossed(seen, [path for path in paths if _NAME.fullmatch(last(path))], clocks)
     if crossed is not None and crossed.certain:
@@ -134,13 +140,19 @@ def comes_again(seen: FileSurvey, paths: Sequence[str]) -> bool:
 
 def _divides(seen: FileSurvey, path: str, clock: str) -> str:
     """Return how the times of the records prove that a column names their sources; empty where they do not."""
-    names, times = seen.columns[path], seen.columns[clock]
-    ordered = times.only(int, float) or is_time(times)
-    if ordered and names.counts and times.falls and times.falls <= names.changes == len(names.counts) - 1:
-        return f"{clock} begins again with another one of {len(names.counts):,}"
+    names = seen.columns[path]
+    if _begins_again(seen, path, clock):
+        return f"{clock} begins again with another one of {len(names.counts or ()):,}"
     if _comes_again(list(rows_of(seen, clock, path))):
         return f"{clock} comes again, but not with the same one of {len(names.counts or ()):,}"
     return ""
+
+
+def _begins_again(seen: FileSurvey, path: str, clock: str) -> bool:
+    """Return whether the names of a column come one behind the other, and times begin again at most with each."""
+    names, times = seen.columns[path], seen.columns[clock]
+    ordered = times.only(int, float) or is_time(times)
+    return bool(ordered and names.counts and times.falls and times.falls <= names.changes == len(names.counts) - 1)
 
 
 def _together(seen: FileSurvey, paths: Sequence[str], clock: str) -> SourceColumn | None:

@@ -55,6 +55,15 @@ def test_names_whose_times_come_again_are_those_of_sources():
     assert not [note for note in noted(FOUR, Columns(key=("box",))).notes if note.change.key]
 
 
+@pytest.mark.parametrize(
+    ("years", "found"), [(30, (("firm",), "year begins again with another one of 40", True)), (9, None)]
+)
+def test_of_a_panel_the_firm_is_the_source_and_never_the_year(years, found):
+    rows = [measured(firm=7 * firm, year=1990 + year) for firm in range(40) for year in range(years)]
+    assert source(rows) == found
+    assert {"firm", "year"} <= noted(rows).left_out.keys()
+
+
 def test_names_of_parts_of_a_file_whose_times_begin_again_are_those_of_sources():
     rows = [measured(trial=trial, at=stamp(n)) for trial in range(30) for n in range(500 + trial)]
     assert source(rows) == (("trial",), "at begins again with another one of 30", True)
