@@ -128,11 +128,12 @@ class JsonlRows:
 
 
 def _is_spread(lines: Iterable[bytes]) -> bool:
-    """Return whether a file begins with an array of objects, or with an object that its second line goes on with."""
+    """Return whether a file begins with an array of objects, or with an object that goes on behind its first line."""
     first, *second = islice((text for line in lines if (text := line.strip())), 2)
     if first.startswith(b"["):
         return first[1:].lstrip()[:1] in (b"", b"{")
-    return bool(second) and first.startswith(b"{") and _parsed(first) is None and not second[0].startswith(b"{")
+    goes_on = first.endswith(b",") or not second[0].startswith(b"{") if second else False
+    return goes_on and first.startswith(b"{") and _parsed(first) is None
 
 
 def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:

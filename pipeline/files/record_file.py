@@ -16,7 +16,7 @@ from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.csv_rows import CsvRows
 from resonance.pipeline.files.jsonl_lines import JsonlRows
 from resonance.pipeline.files.npy_rows import NpyRows
-from resonance.pipeline.files.rows import BadRow, Columns, FileRecord, Rows
+from resonance.pipeline.files.rows import BadRow, Columns, FileRecord, Rows, utf_16
 
 FORMATS: Final[Mapping[str, str]] = {
     ".jsonl": "jsonl",
@@ -146,6 +146,8 @@ class RecordFile:
         if head.startswith(b"\x1f\x8b") or self._path.suffix.lower() == ".gz":
             unpacked: Any = gzip.GzipFile(fileobj=stream)
             stream = io.BufferedReader(unpacked, _BUFFER)
+        if b"\0" in (head := stream.peek(1)) and not utf_16(head[:2]):
+            raise InputFileError(f"{self._path} holds bytes that are no text; save it as CSV, JSONL or Parquet")
         # A log may be either.
         is_csv = self._format == "csv" or (self._format == "log" and not stream.peek(1).startswith(b"{"))
         return (CsvRows if is_csv else JsonlRows)(stream, self._path, self._columns)

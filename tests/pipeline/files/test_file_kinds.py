@@ -90,11 +90,13 @@ def test_arrays_of_an_archive_are_columns(tmp_path):
         '[{"a":"}","b":[{}]},\n{"a":2.50}]',
         '[\n{"a":"}","b":[{}]}, {"a":2.50}\n]\n',
         '{\n"a":"}",\n"b":[{\n}]}\n{"a":2.50}',
+        '{"a":"}","b":[{},\n{}]}\n{"a":2.50}',
     ],
 )
 def test_objects_of_an_array_or_on_several_lines_are_records(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
-    assert values(tmp_path / "a.json") == ['{"a":"}","b":[{}]}', '{"a":2.50}']
+    first, *others = values(tmp_path / "a.json")
+    assert (first.replace("{},{}", "{}"), others) == ('{"a":"}","b":[{}]}', ['{"a":2.50}'])
     (tmp_path / "cut.json").write_text('[\n{"a": 1},\n{"a":')
     with pytest.raises(InputFileError, match=r"line 4: not JSON \(unexpected end of data"):
         values(tmp_path / "cut.json")

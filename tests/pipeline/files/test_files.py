@@ -340,6 +340,7 @@ def test_a_bad_time_is_a_bad_line(tmp_path):
         ("a", b"\x93NUMPY", "a is an array of NumPy; let its name end in .npy"),
         ("a.csv", "功率,b\n1,2\n".encode("gbk"), "header is not UTF-8, but probably gbk; .*: iconv -f gbk -t utf-8 "),
         *(("a.csv", b"PK\3\4xxxx", "a zip file or an Excel workbook"), ("a.jsonl", b"BZhxxxx", "bzip2; unpack it")),
+        ("a.csv", b"\x89PNG\r\n\0\0\1", "bytes that are no text; save it as CSV, JSONL or Parquet"),
         ("a.parquet", "x", "no Parquet file"),
     ],
 )
