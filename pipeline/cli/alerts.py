@@ -9,7 +9,7 @@ from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import Json, load_outputs
 from resonance.pipeline.cli.output import end, footnote, print_incidents, print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError, counted, second
+from resonance.pipeline.errors import ConfigurationError, counted, nearest, second
 from resonance.schemas import ClusterNames, Incident
 
 if TYPE_CHECKING:
@@ -88,11 +88,10 @@ def alerts(
         end(0)
     table, happened = alert_table.OpenAlertTable(), incidents.IncidentTable()
     with log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
-        for kind in ("alerts",) if each and not as_json else signs.FOLLOWED:
+        for kind in ("alerts",) if each and not as_json and not streams else signs.FOLLOWED:
             there = [at for _, partition in partitions if reader.has(at := (settings.topic(kind), partition))]
             for _, records in reader.read(positions.ranges_from(reader, there, positions.EARLIEST)):
-                if as_json or not each:
-                    happened.read(kind, records)
+                happened.read(kind, records)
                 if kind == "alerts":
                     table.apply(records)
         # Any output shows that a worker has read something, also one that is deleted since.
@@ -103,6 +102,9 @@ def alerts(
         ]
         is_new = not any(end for _, end in reader.bounds(list(filter(reader.has, outputs))).values())
         names = named.read_names(reader, settings)
+    for stream in streams or ():
+        if happened.streams and stream not in happened.streams:
+            raise ConfigurationError(f"--stream {stream}: no output names it{nearest(stream, happened.streams, 3)}")
     found = [alert for alert in table.alerts() if not streams or alert["stream"] in streams]
     ended = [alert for alert in table.ended() if not streams or alert.payload["stream"] in streams]
     ones = [one for one in happened.incidents() if not streams or set(streams) & set(one["streams"])]

@@ -70,6 +70,9 @@ def as_columns(
         if name in members:
             raise ConfigurationError(f"--map {pair}: {name} is given twice; leave one out")
         members[name] = column
+    for option, columns in ("--key", [*(key or ())]), ("--time", [*(time or ())]):
+        if len({*columns}) < len(columns):
+            raise ConfigurationError(f"{option}: {columns[-1]} is given twice; leave one out")
     return Columns(
         members, tuple(key or ()), tuple(time or ()), time_form, _split(names), tuple(null or ()), decimal, numbers
     )

@@ -61,6 +61,9 @@ class Examination:
     def suggestion(self) -> Suggestion:
         """The settings that suit the records so far."""
         found = suggest(self.seen, self.columns, self.chosen, self.given.input.text_path)
+        if self.columns.key and found.stream == "topic" and "stream" not in self.given.model_fields_set:
+            few = f"too few of each {' and '.join(self.columns.key)} for a model of its own, so all have one"
+            found.notes.append(Note(f"{few}; --set stream=key gives each its own"))
         if self.decimal == "," and self.columns.decimal is None:
             found.notes.insert(0, Note("numbers have a decimal comma: 21,5 is 21.5; --decimal . reads them as text"))
         for path, column in self.seen.columns.items():

@@ -64,6 +64,11 @@ class IncidentTable:
                 continue
             self.apply(kind, payload)
 
+    @property
+    def streams(self) -> list[str]:
+        """Every stream that had outputs."""
+        return self._signs.streams
+
     def incidents(self, streams: int = 0) -> list[Incident]:
         """Return the incidents, the newest first; `streams` is how many there are, where more than have outputs."""
         if self._is_changed:
@@ -279,10 +284,12 @@ def _value(each: IncidentFeature, with_usual: bool) -> str:
 
 def _swings(group: Sequence[Episode], since: str) -> str:
     """Say that streams go to and fro: their drifts end where they have been."""
-    last = minute(canonical(round(1000 * max(sign.onset for each in group for sign in each.signs))))
+    last = (
+        since and f", last {minute(canonical(round(1000 * max(sign.onset for each in group for sign in each.signs))))}"
+    )
     seen = [*group[0].places.items()][:SHOWN]
     places = ", ".join(f"{name} {number(low)} to {number(high)}" for name, (low, high) in seen)
-    return f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts, last {last}: {places}"
+    return f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts{last}: {places}"
 
 
 def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], unit: Rescaled | None) -> str:

@@ -207,6 +207,7 @@ def test_the_settings_are_saved_but_never_over_a_file(monkeypatch, capsys, tmp_p
         ("host,x\na,1\n", ["--key", "hots"], 2, "no column hots (did you mean host?)"),
         ("host,x\na,1\n", ["--map", "=x"], 2, "--map =x: write it as NAME=COLUMN"),
         ("host,x\na,1\n", ["--map", "x", "--map", "x=host"], 2, "x is given twice"),
+        ("host,x\na,1\n", ["--key", "host", "--key", "host"], 2, "--key: host is given twice"),
         ("host,x\n", [], 66, "holds no records"),
         ("host,x\n1\n", ["--skip-bad"], 66, "holds no records, and 1 bad line"),
         ("", [], 66, "is empty"),

@@ -276,6 +276,10 @@ def test_drifts_that_end_where_the_stream_has_been_are_one_incident_and_a_new_pl
         "p1:d1: goes to and fro since 2026-05-06 03:55:00, 4 drifts, last 2026-05-06 18:55: "
     )
     assert "heat 19 to 60, load 5 to 6" in found["text"]
+    for _, payload in wave:
+        for each in (payload, payload["since"]):
+            each["time"] = "1970-01-01T00:00:00.000Z"
+    assert "4 drifts: heat" in incidents(*wave)[-1]["text"]
     beyond = drift("p1:d1", 1_300, seq=9, heat=(20.0, 95.0), load=(5.0, 30.0))
     assert [each["text"][7:20] for each in incidents(*wave, beyond)] == ["drifted since", "goes to and f"]
 
