@@ -39,7 +39,7 @@ _LABEL = re.compile(
     r"|intrusion|outcome)(s|_?type|_?cat(egory)?)?|.*[a-z]Label"
 )
 _NAMING = re.compile(
-    r"(?i)(.*[^a-z])?([sd](rc|st)?_?port|port|(orig|resp)_p|(zip|postal)([ _-]?code)?|fips)"
+    r"(?i)(.*[^a-z])?([sd](rc|st)?_?port|port|(orig|resp)_p|(zip|postal)([ _-]?code)?|post[ _-]?code|fips)"
     r"|.+[ _.-](code|number|no|nr)"
     r"|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
 )

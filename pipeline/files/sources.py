@@ -66,19 +66,22 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     grown = [path for path in counted if not any(_begins_again(seen, path, each) for each in timely)]
     clocks = [*dict.fromkeys((*kinds.clocks, *timely, *grown))]
     paths = [path for path in seen.columns if path not in {*clocks, *kinds.labels} and _may_name(seen, path)]
-    crossed = _crossed(seen, [path for path in paths if _NAME.fullmatch(last(path))], clocks)
+    named = _by_names(seen, [path for path in paths if _NAME.fullmatch(last(path))])
+    if (found := _one_behind_the_other(seen, named, clocks)) is not None:
+        return found
+    crossed = _crossed(seen, named, clocks)
     if crossed is not None and crossed.certain:
         return crossed
     for clock in clocks:
         # Of several, such as a site and its machines, the one with the most names.
         for path in sorted(paths, key=lambda each: -len(seen.columns[each].counts or ())):
             if reason := _divides(seen, path, clock):
-                return SourceColumn((path,), reason, True)
+                # Of files of sites that are joined, the machines.
+                finer = next((each for each in reversed(named) if _is_within(seen, each, path)), path)
+                return SourceColumn((finer,), reason if finer == path else f"each of one {path}; {reason}", True)
     for clock in clocks:
         if (found := _together(seen, paths, clock)) is not None:
             return found
-    if crossed is not None:
-        return crossed
     paths = [path for path in paths if comes_again(seen, [path])]
     for path in reversed(_by_names(seen, paths)):
         if _NAME.fullmatch(last(path)):
@@ -95,7 +98,7 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
         column = seen.columns[path]
         if column.only(str) and len(column.words) > FEW >= len(column.shapes) and column.sample[0][:1].isalpha():
             return SourceColumn((path,), f"{len(column.counts or ()):,} names that come again", False)
-    return None
+    return crossed
 
 
 def grows_within(seen: FileSurvey, path: str, sources: Sequence[str]) -> bool:
@@ -134,8 +137,15 @@ def _may_name(seen: FileSurvey, path: str) -> bool:
 
 def comes_again(seen: FileSurvey, paths: Sequence[str]) -> bool:
     """Return whether there are enough records of each name, or of several together, for a model of its own."""
-    names = seen.columns[paths[0]].counts if len(paths) == 1 else set(rows_of(seen, *paths))
-    return COMES_AGAIN * len(names or ()) <= seen.records
+    columns = [seen.columns[path] for path in paths if path in seen.columns]
+    count = len(set(rows_of(seen, *paths)))
+    if len(columns) == 1:
+        count = max(count, len(columns[0].counts or ()))
+    elif columns:
+        # Not all records are looked at: of sources one behind the other, each begins where a name changes.
+        begun = 1 + max(column.changes for column in columns)
+        count = max(count, begun if 2 * begun < seen.records else 0)
+    return 0 < COMES_AGAIN * count <= seen.records
 
 
 def _divides(seen: FileSurvey, path: str, clock: str) -> str:
@@ -169,17 +179,26 @@ def _together(seen: FileSurvey, paths: Sequence[str], clock: str) -> SourceColum
     return SourceColumn(min(proved)[1], f"{clock} comes again, but not with the same two", True) if proved else None
 
 
-def _crossed(seen: FileSurvey, named: Sequence[str], clocks: Sequence[str]) -> SourceColumn | None:
+def _is_within(seen: FileSurvey, path: str, wider: str) -> bool:
+    """Return whether a column has more names than another, and each of them goes with one of that."""
+    names, both = {*rows_of(seen, path)}, {*rows_of(seen, path, wider)}
+    return len({*rows_of(seen, wider)}) < len(names) == len(both)
+
+
+def _one_behind_the_other(seen: FileSurvey, named: tuple[str, ...], clocks: Sequence[str]) -> SourceColumn | None:
+    """Return columns called like a source where names come again, and times begin again with each two of them."""
+    runs = max((seen.columns[path].changes for path in named), default=0)
+    is_again = len(named) > 1 and runs >= max(len(seen.columns[path].counts or ()) for path in named)
+    clock = next((each for each in clocks if is_again and seen.columns[each].falls == runs), None)
+    reason = f"{clock} begins again {runs:,} times, with another two"
+    return None if clock is None else SourceColumn(named, reason, True)
+
+
+def _crossed(seen: FileSurvey, named: tuple[str, ...], clocks: Sequence[str]) -> SourceColumn | None:
     """Return columns called like a source where the names of one come again with others of the next one.
 
-    It is certain that they name sources only together where these take turns, or come one behind the other.
+    It is certain that they name sources only together where these take turns.
     """
-    named = _by_names(seen, named)
-    counts = [len(seen.columns[path].counts or ()) for path in named]
-    runs = max((seen.columns[path].changes for path in named), default=0)
-    for clock in clocks if len(named) > 1 and runs >= max(counts) else ():
-        if seen.columns[clock].falls == runs:
-            return SourceColumn(named, f"{clock} begins again {runs:,} times, with another two", True)
     chosen: tuple[str, ...] = ()
     most = 1
     for path in reversed(named):
@@ -188,9 +207,18 @@ def _crossed(seen: FileSurvey, named: Sequence[str], clocks: Sequence[str]) -> S
             chosen, most, rows = (*chosen, path), len({*found}), found
     if len(chosen) < 2:
         return None
-    return SourceColumn(
-        _by_names(seen, chosen), f"{most:,} together, {counts[-1]:,} alone", bool(clocks) and _take_turns(rows)
+    first, later = (
+        {*_rows(*([find(record, parse_path(path)) for record in records] for path in chosen))}
+        for records in (seen.head, seen.tail)
     )
+    anew = any(_begins_again(seen, path, clock) for path in chosen for clock in clocks)
+    if 2 * len(first & later) < len(later) and not anew:
+        # What holds for a while, such as who works at a machine, is of no name; but files of sites may be joined.
+        return None
+    if clocks and (seen.columns[clocks[0]].falls or 0) * 2 < seen.records:
+        rows = [tuple(row) for _, *row in sorted(rows_of(seen, clocks[0], *chosen), key=str)]
+    reason = f"{most:,} together, {len(seen.columns[named[-1]].counts or ()):,} alone"
+    return SourceColumn(_by_names(seen, chosen), reason, bool(clocks) and _take_turns(rows))
 
 
 def _take_turns(names: Sequence[Any]) -> bool:

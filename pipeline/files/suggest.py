@@ -21,7 +21,7 @@ from resonance.pipeline.files.kinds import (
 )
 from resonance.pipeline.files.notes import NOTHING, Note, hardly_varying, notes_on
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.files.sources import COMES_AGAIN, grows_within, rows_of, source_of
+from resonance.pipeline.files.sources import comes_again, grows_within, source_of
 from resonance.pipeline.files.survey import FEW, MAX_NAMES, Column, FileSurvey
 from resonance.pipeline.json_paths import escaped, parse_path
 
@@ -223,8 +223,7 @@ def _has_few_texts(column: Column, records: int) -> bool:
 
 def _stream_of(seen: FileSurvey, key: Sequence[str]) -> Literal["key", "topic"]:
     """Return which records should share a model: those of a key, where keys come again, else all."""
-    names = set(rows_of(seen, *key)) if key else ()
-    return "key" if names and len(names) * COMES_AGAIN <= seen.records else "topic"
+    return "key" if key and comes_again(seen, key) else "topic"
 
 
 def as_file(

@@ -35,11 +35,12 @@ class AbsentPaths:
         if not self._named or topic not in self._settings.input.topics:
             return
         for record in RecordColumns.of(records):
-            with suppress(orjson.JSONDecodeError):
+            # Deep records, too, are for the decoder to refuse.
+            with suppress(orjson.JSONDecodeError, RecursionError):
                 if isinstance(value := orjson.loads(record.value or b""), dict):
                     self._seen.add([value])
             if self._seen.records >= FEWEST:
                 for note in notes_on_paths(self._seen, self._settings, self._named):
                     _log.warning("in the first %d records: %s", FEWEST, note)
-                self._named = {}
+                self._named, self._seen = {}, FileSurvey()
                 return

@@ -91,23 +91,35 @@ SITES = [{"site": site, "device": unit} for site in "ns" for unit in ("p1", "p2"
 
 
 @pytest.mark.parametrize(
-    ("order", "reason"),
+    ("order", "anew", "reason"),
     [
-        (lambda n: SITES[n % 4], "4 together, 2 alone"),
-        (lambda n: SITES[(0, 1, 0, 1, 0, 1, 2 + n // 7 % 2)[n % 7]], "4 together, 2 alone"),
-        (lambda n: SITES[n // 3_000 * 2 + n % 2], "4 together, 2 alone"),
-        (lambda n: SITES[n // 1_500], "at begins again 3 times, with another two"),
+        (lambda n: SITES[n % 4], 6_000, "4 together, 2 alone"),
+        (lambda n: SITES[(0, 1, 0, 1, 0, 1, 2 + n // 7 % 2)[n % 7]], 6_000, "4 together, 2 alone"),
+        (lambda n: SITES[n // 3_000 * 2 + n % 2], 3_000, "4 together, 2 alone"),
+        (lambda n: SITES[n // 1_500], 1_500, "at begins again 3 times, with another two"),
     ],
 )
-def test_names_that_come_again_at_other_sites_are_the_key_together_though_no_time_comes_again(order, reason):
-    times = [n % 1_500 if "begins" in reason else n for n in range(6_000)]
-    rows = [measured(**order(n), at=stamp(time)) for n, time in enumerate(times)]
+def test_names_that_come_again_at_other_sites_are_the_key_together_though_no_time_comes_again(order, anew, reason):
+    rows = [measured(**order(n), at=stamp(n % anew)) for n in range(6_000)]
     assert source(rows) == (("device", "site"), reason, True)
     (note,) = [note for note in noted(rows).notes if note.change.key]
     assert (note.option, note.advised) == ("--key device --key site", True)
     drawn = [{**row, "device": DRAW.choice(("p1", "p2")), "at": stamp(n)} for n, row in enumerate(rows)]
-    assert source(drawn).certain is False
+    # A unit, say, that is drawn is of no name.
+    assert source(drawn).paths == ("site",)
     assert source([{**row, "device": row["site"] + row["device"]} for row in rows]).paths == ("device",)
+
+
+def test_who_works_at_a_machine_for_a_while_is_no_part_of_its_name():
+    rows = [measured(machine=f"m{n % 8}", user=f"u{n // 2_000}", at=stamp(n)) for n in range(8_000)]
+    assert source(rows) == (("machine",), "8 names", True)
+
+
+def test_keys_of_two_columns_are_counted_in_all_records():
+    rows = [measured(site=n // 2_000, device=n // 100 % 20, at=stamp(n % 100)) for n in range(40_000)]
+    assert str(noted(rows).notes[-1]).endswith(
+        "begins again 399 times, with another two), too few of each for a model of its own"
+    )
 
 
 @pytest.mark.parametrize("first", ["since", "clock"])
