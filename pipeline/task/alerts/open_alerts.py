@@ -1,5 +1,6 @@
 """The open alerts of a stream, or of a partition, and the state of the rules that watch a stream's answers."""
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, get_args
@@ -79,6 +80,7 @@ class OpenAlerts:
             alert = OpenAlert(**each)
             if alert.rule not in get_args(AlertRule):
                 raise ValueError(f"there is no rule {alert.rule!r}")
+            alert.began = None if alert.began is None else operator.index(alert.began)
             alert.evidence = {str(name): float(value) for name, value in alert.evidence.items()}
             alert.features = [
                 {"feature": str(one["feature"]), "value": float(one["value"]), "low": float(one["low"]),

@@ -316,8 +316,9 @@ def emerged(integers: IntArray, floats: FloatArray, cluster: int) -> None:
     free = [k for k in range(YOUNG_CLUSTERS) if places[k, 0] < 0]
     rest = sorted((k for k in range(YOUNG_CLUSTERS) if not places[k, 2]), key=lambda k: (-int(places[k, 1]), k))
     if chosen := (free or rest)[:1]:
-        # Without a run it is of records that were unlike before.
-        places[chosen[0]] = cluster, 0, 0, integers[BEGAN] if floats[W] > 0.0 else UNKNOWN
+        # A long run is of more than this cluster.
+        is_its_run = floats[W] > 0.0 and integers[RUN] <= RECENT
+        places[chosen[0]] = cluster, 0, 0, integers[BEGAN] if is_its_run else UNKNOWN
         floats[SHARE + chosen[0]] = 0.0
 
 

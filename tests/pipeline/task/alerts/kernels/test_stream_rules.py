@@ -156,12 +156,14 @@ def test_more_new_clusters_than_there_is_room_for_let_the_oldest_go():
 
 
 @pytest.mark.parametrize("cuts", [(512,), (1,), (7, 3)])
-def test_a_kind_that_is_new_began_with_its_first_record_however_answers_are_cut(cuts):
-    stream = Stream().take(*stationary(np.random.default_rng(4), 2_000, 0.0)).take(np.full(15, -1), np.ones(15), cuts)
+@pytest.mark.parametrize(("unlike", "began"), [(15, 2_000), (400, rules.UNKNOWN)])
+def test_a_kind_that_is_new_began_with_its_first_record_however_answers_are_cut(cuts, unlike, began):
+    stream = Stream().take(*stationary(np.random.default_rng(4), 2_000, 0.0))
+    stream.take(np.full(unlike, -1), np.ones(unlike), cuts)
     rules.emerged(stream.integers, stream.floats, 9)
     stream.take(np.full(100, 9), np.zeros(100), cuts)
     assert stream.of(rules.NEW_CLUSTER)
-    assert (stream.began[rules.UNLIKE_RULE, -1], stream.began[rules.NEW_CLUSTER, 9]) == (2_000, 2_000)
+    assert (stream.began[rules.UNLIKE_RULE, -1], stream.began[rules.NEW_CLUSTER, 9]) == (2_000, began)
 
 
 def test_a_rule_that_is_off_never_opens():
