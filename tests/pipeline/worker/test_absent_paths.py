@@ -23,7 +23,8 @@ from resonance.pipeline.worker.absent_paths import FEWEST, AbsentPaths
 def test_a_path_that_the_first_records_lack_is_named_once(caplog, setting, value, said):
     given = {"input.topics": ["t"], "input.features": "x", "input.dimension": 1, setting: value}
     absent = AbsentPaths(Settings.of(given))
-    records = [Record("t", 0, n, 0, None, b'{"id": 1, "at": 2, "x": [3]}' if n else b"{") for n in range(FEWEST)]
+    odd = (b"{", b'{"id": 1, "at": ' + 1_010 * b'{"a": ' + b"2" + 1_011 * b"}")
+    records = [Record("t", 0, n, 0, None, [*odd, b'{"id": 1, "at": 2, "x": [3]}'][min(n, 2)]) for n in range(FEWEST)]
     absent.look("t.routes", records)
     absent.look("t", records)
     assert not caplog.records
