@@ -87,11 +87,13 @@ def alerts(
         asyncio.run(run.forward(settings, receiver, group or own, port, publishes=publish))
         end(0)
     table, happened = alert_table.OpenAlertTable(), incidents.IncidentTable()
+    is_whole = as_json or not each or bool(streams)
     with log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
-        for kind in ("alerts",) if each and not as_json and not streams else signs.FOLLOWED:
+        for kind in signs.FOLLOWED if is_whole else ("alerts",):
             there = [at for _, partition in partitions if reader.has(at := (settings.topic(kind), partition))]
             for _, records in reader.read(positions.ranges_from(reader, there, positions.EARLIEST)):
-                happened.read(kind, records)
+                if is_whole:
+                    happened.read(kind, records)
                 if kind == "alerts":
                     table.apply(records)
         # Any output shows that a worker has read something, also one that is deleted since.
