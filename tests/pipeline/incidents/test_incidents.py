@@ -142,11 +142,11 @@ def test_what_a_stream_of_a_change_shows_later_as_others_do_is_of_the_change(val
     assert [len(each["streams"]) for each in incidents(*change, *night, late)] == streams
 
 
-@pytest.mark.parametrize(("broken", "streams"), [(2, [2, 6]), (3, [6])])
-def test_few_of_a_change_of_all_that_break_alike_later_are_one_incident(broken, streams):
+@pytest.mark.parametrize(("broken", "behind", "streams"), [(2, 5, [2, 6]), (2, 40, [2, 6]), (3, 5, [6])])
+def test_few_of_a_change_of_all_that_break_alike_later_are_one_incident(broken, behind, streams):
     names = [f"p{n % 2}:d{n}" for n in range(6)]
     change = [each for name in names for each in (alert(name, 302), drift(name, 320, load=(2, 5)))]
-    broke = [named(alert(name, 440 + 5 * at), heat=(38.0, 6.2)) for at, name in enumerate(names[:broken])]
+    broke = [named(alert(name, 440 + behind * at), heat=(38.0, 6.2)) for at, name in enumerate(names[:broken])]
     for each in broke:
         each[1]["key"] += "again"
     assert sorted(len(each["streams"]) for each in incidents(*change, *broke, streams=6)) == streams
