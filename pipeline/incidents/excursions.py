@@ -256,7 +256,7 @@ def _rejoined(groups: Iterable[list[Episode]]) -> list[list[Episode]]:
     for group in [each for each in result if len(each) == 1]:
         episode = group[0]
         sign = next((each for each in episode.signs if each.values), None)
-        if episode.is_alone or sign is None:
+        if episode.is_alone or episode.whole is not None or sign is None:
             continue
         near = NEAR_RECORDS * episode.pace
         begin = bisect_left(shown, sign.onset - near, key=itemgetter(0))
