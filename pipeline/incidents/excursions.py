@@ -218,8 +218,9 @@ def _parts(
     ]
     taken = {sign.key for sign in own}
     is_alone = any(not others for features in far.values() for _, others in features.values())
-    if not own or all(sign.key in taken for sign in episode.signs):
-        return [replace(episode, is_alone=True) if own and is_alone else episode]
+    is_whole = all(sign.key in taken for sign in episode.signs)
+    if not own or (is_whole and is_alone):
+        return [replace(episode, is_alone=True) if own else episode]
     names = {name for features in far.values() for name in features}
     common = Episode(episode.place, episode.pace, later=episode.later, whole=episode, is_common=True)
     for sign in episode.signs:
@@ -239,7 +240,7 @@ def _parts(
         unlike = 1.0 if is_many else max(sign.unlike, sign.share)
         severity = alerts[-1] if alerts and sign.centre else sign.severity
         apart.add(replace(sign, moves=moves, values=values or sign.values, unlike=unlike, severity=severity))
-    return [common, apart]
+    return [apart] if is_whole else [common, apart]
 
 
 def _rejoined(groups: Iterable[list[Episode]]) -> list[list[Episode]]:
