@@ -23,7 +23,7 @@ DEVICES, RECORDS, CHANGED, LATER, SECOND, TURN = 40, 1_200, 800, 950, 960, 30
 BEGAN: Final = 1_770_000_000_000
 MINUTE: Final = 60_000
 SEEDS: Final = 100
-BARS: Final = {"one breaks": 0.95, "all change": 0.95, "both": 0.9, "one breaks later": 0.9, "two break later": 0.9}
+BARS: Final = {"one breaks": 0.95, "all change": 0.95, "both": 0.9, "one breaks later": 0.9, "two break later": 0.5}
 
 
 def fleet(case: Case, seed: int) -> tuple[list[Incident], set[str]]:
