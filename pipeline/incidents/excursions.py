@@ -1,14 +1,15 @@
-"""What a stream shows that no other does: how far its signs are from all that it has been, and who else went there."""
+"""What few streams of many show: how far their signs are from all that they have been, and how many others' are."""
 
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, takewhile
+from itertools import islice
 from math import inf
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Final, NamedTuple
 
+import numpy as np
 from resonance.pipeline.incidents.grouping import ALIKE, WINDOW_RECORDS, Episode, alike, together
 from resonance.pipeline.incidents.signs import NewCluster, Sign, Value
 from resonance.pipeline.incidents.units import MOST_CENTRES
@@ -17,16 +18,16 @@ FAR: Final = 6.0
 """Spreads from all that a stream has been at which a feature is nowhere near it."""
 
 LIKE: Final = 3.0
-"""How many times as far a stream is as another that went the same way."""
+"""How many times as far a stream may be as another whose feature is outside to the same side, too."""
 
 SINCE_SECONDS: Final = 86_400.0
 """Time in which streams come to what the first of them became: each has its hours and turns."""
 
 NEAR_RECORDS: Final = 180
-"""Records of a stream by which another that goes the same way may be before or behind."""
+"""Records of a stream by which what others show alike may be before or behind."""
 
 SEVERAL: Final = 2
-"""Other streams that make what one comes to later the same: one may have broken the same way."""
+"""Other streams of a group that have shown what makes a sign of one of its streams the group's."""
 
 MOST_SHARED: Final = 8
 """How many times as many features as are a stream's own it may share: one of hundreds is its own by chance."""
@@ -68,80 +69,77 @@ class _Excursion(NamedTuple):
     """The same in spreads, without its sign."""
     value: Value
 
-    def is_like(self, other: "_Excursion") -> bool:
-        """Whether another stream went as far to the same side, in its own measure or in the feature's."""
-        return other.place != self.place and (
-            LIKE * other.spreads >= self.spreads or LIKE * abs(other.beyond) >= abs(self.beyond)
-        )
-
 
 @dataclass(slots=True)
 class Excursions:
     """How far each sign is outside of what its stream has been, by feature, among those of all streams."""
 
-    own: dict[str, dict[str, Value]] = field(default_factory=dict)
-    """By the keys of signs: features that no other stream has so, the farthest first, with what they were."""
-    shared: Counter[str] = field(default_factory=Counter)
-    """By the keys of signs: how many features another stream has so, too."""
+    _features: dict[str, dict[str, tuple[_Excursion, int]]] = field(default_factory=dict)
+    """By the keys of signs: features, the farthest first, each with how many other streams had it so, too."""
 
     @classmethod
-    def of(cls, signs: Sequence[Sign], clusters: Iterable[NewCluster], paces: Mapping[str, float]) -> "Excursions":
+    def of(cls, signs: Iterable[Sign], clusters: Iterable[NewCluster]) -> "Excursions":
         """Compare signs, and the clusters that came, with those of all streams."""
         known: dict[str, list[NewCluster]] = {}
         for cluster in sorted(clusters, key=lambda each: (each.time, each.key)):
-            known.setdefault(cluster.stream, []).append(cluster)
+            # Where the first clusters are no longer kept, the others do not say all that the stream has been.
+            if cluster.stream in known or cluster.key.endswith("/0"):
+                known.setdefault(cluster.stream, []).append(cluster)
         by_stream: dict[str, list[Sign]] = {}
         for sign in signs:
             by_stream.setdefault(sign.place, []).append(sign)
-        found: list[_Excursion] = []
-        for place, own in by_stream.items():
-            found += _outside(place, own, known.get(place, []))
-        went: dict[tuple[str, bool], list[_Excursion]] = {}
-        for way in sorted(found):
-            went.setdefault((way.name, way.beyond > 0), []).append(way)
-        several = {each for each, own in went.items() if len({way.place for way in own}) > 1}
+        found: list[tuple[_Excursion, int]] = []
+        # A stream of which only its signs say what it has been is compared with what those of others say.
+        for is_known in {place in known for place in by_stream}:
+            sides: dict[tuple[str, bool], list[_Excursion]] = {}
+            for place, own in by_stream.items():
+                for each in _outside(place, own, known.get(place, ()) if is_known else ()):
+                    sides.setdefault((each.name, each.beyond > 0), []).append(each)
+            for side in sides.values():
+                side.sort()
+                found += (
+                    pair for pair in zip(side, _others(side), strict=True) if (pair[0].place in known) == is_known
+                )
         result = cls()
-        for way in sorted(found, key=lambda each: (-each.spreads, each.name)):
-            side, near = (way.name, way.beyond > 0), NEAR_RECORDS * paces.get(way.place, 0.0)
-            if side in several and _is_shared(way, went[side], near):
-                result.shared[way.key] += 1
-            elif way.spreads >= FAR:
-                result.own.setdefault(way.key, {})[way.name] = way.value
-        result.own = {key: own for key, own in result.own.items() if MOST_SHARED * len(own) >= result.shared[key]}
+        for each, others in sorted(found, key=lambda one: (-one[0].spreads, one[0].name)):
+            if others or each.spreads >= FAR:
+                result._features.setdefault(each.key, {})[each.name] = each, others
         return result
 
-    def part(self, episode: Episode, own: Iterable[Sign]) -> Episode:
-        """Return what of an episode is of its stream alone, with these signs."""
-        found = Episode(episode.place, episode.pace, is_alone=True)
-        ordered = sorted(own, key=lambda each: (each.time, each.key))
-        is_many = sum(bool(sign.centre) for sign in ordered) > MOST_CENTRES
-        # The alert that is open says it of new clusters, too, which are news by themselves.
-        alerts = [sign.severity for sign in episode.signs if sign.rule == "unlike"]
-        for sign in ordered:
-            values = self.own.get(sign.key, {})
-            moves = {name: sign.moves[name] for name in values if name in sign.moves} if values else sign.moves
-            # No alert says which share of the records is unlike while one is open.
-            unlike = 1.0 if is_many else max(sign.unlike, sign.share)
-            severity = alerts[-1] if alerts and sign.centre else sign.severity
-            found.add(replace(sign, moves=moves, values=values or sign.values, unlike=unlike, severity=severity))
-        return found
+    def apart(self, sign: Sign, streams: int) -> dict[str, tuple[Value, int]]:
+        """Return the features that few of so many streams that changed together have so: what they were, how many."""
+        found = self._features.get(sign.key, {})
+        few = {
+            name: (each.value, others)
+            for name, (each, others) in found.items()
+            if each.spreads >= FAR and (not others or 2 * (others + 1) < streams)
+        }
+        return few if MOST_SHARED * len(few) >= len(found) - len(few) else {}
+
+    def is_shared(self, sign: Sign) -> bool:
+        """Whether another stream has what a sign shows, too."""
+        return any(others for _, others in self._features.get(sign.key, {}).values())
 
 
-def _is_shared(way: _Excursion, others: Sequence[_Excursion], near: float) -> bool:
-    """Whether another stream went the same way at about the same time, or `SEVERAL` did earlier that day."""
-    before = set()
-    begin = bisect_left(others, way.onset - SINCE_SECONDS, key=attrgetter("onset"))
-    for other in takewhile(lambda each: each.onset <= way.onset + near, islice(others, begin, None)):
-        if way.is_like(other):
-            before.add(other.place)
-            if other.onset >= way.onset - near or len(before) >= SEVERAL:
-                return True
-    return False
+def _others(side: Sequence[_Excursion]) -> Iterable[int]:
+    """Yield how many other streams went as far within a day; all of a feature to one side, the earliest first."""
+    numbers: dict[str, int] = {}
+    places = np.array([numbers.setdefault(each.place, len(numbers)) for each in side])
+    onsets = np.array([each.onset for each in side])
+    spreads, beyond = (
+        LIKE * np.array([each.spreads for each in side]),
+        LIKE * np.array([abs(each.beyond) for each in side]),
+    )
+    for each, place in zip(side, places, strict=True):
+        near = slice(*np.searchsorted(onsets, (each.onset - SINCE_SECONDS, each.onset + SINCE_SECONDS)))
+        # In their own measure, or in that of the feature.
+        is_like = (spreads[near] >= each.spreads) | (beyond[near] >= abs(each.beyond))
+        yield int(np.count_nonzero(np.bincount(places[near][is_like & (places[near] != place)])))
 
 
 def _outside(place: str, signs: Iterable[Sign], clusters: Sequence[NewCluster]) -> Iterable[_Excursion]:
     """Yield the features of signs that are outside of what a stream had been before."""
-    reach: dict[tuple[str, int], _Edge] = {}
+    extremes: dict[tuple[str, int], _Edge] = {}
     came = deque(clusters)
     for sign in sorted(signs, key=lambda each: (each.onset, each.key)):
         while came and came[0].time < sign.onset:
@@ -149,10 +147,10 @@ def _outside(place: str, signs: Iterable[Sign], clusters: Sequence[NewCluster]) 
             for name, mean in cluster.centre.items():
                 for side in (-1, 1):
                     edge = _Edge(mean, cluster.spread.get(name, 0.0))
-                    reach[name, side] = edge.farther(reach.get((name, side)), side)
-        for name, value, said in _points(sign):
+                    extremes[name, side] = edge.farther(extremes.get((name, side)), side)
+        for name, value, usual in _points(sign):
             low, high = (
-                reach.get((name, side)) if said is None else said.farther(reach.get((name, side)), side)
+                extremes.get((name, side)) if usual is None else usual.farther(extremes.get((name, side)), side)
                 for side in (-1, 1)
             )
             if low is None or high is None:
@@ -178,47 +176,71 @@ def _points(sign: Sign) -> Iterable[tuple[str, float, _Edge | None]]:
 def groups(
     found: Iterable[Episode], excursions: Excursions, unseen: Mapping[str, Sequence[Sign]]
 ) -> list[list[Episode]]:
-    """Group the episodes of several streams; what no other stream has is apart, also of an episode of a group.
+    """Group the episodes of several streams; what few of a group have, or one stream alone, is apart.
 
     `unseen` has the new clusters, by the alert of their stream that was open, so that they could open none.
     """
+    divided = [
+        (group, [part for episode in group for part in _parts(episode, excursions, unseen, len(group))])
+        for group in together([*found])
+    ]
+    largest = max((len(group) for group, own in divided if own != group), default=0)
+    result: list[list[Episode]] = []
     parts: list[Episode] = []
-    whole: dict[int, Episode] = {}
-    for episode in found:
-        hidden = [replace(each, is_open=sign.is_open) for sign in episode.signs for each in unseen.get(sign.key, ())]
-        own = [sign for sign in (*episode.signs, *hidden) if sign.key in excursions.own]
-        names = {name for sign in own for name in excursions.own[sign.key]}
-        began = min((sign.onset for sign in own), default=inf) - WINDOW_RECORDS * episode.pace
-        # What comes with it and follows is of it, too, but for what others have.
-        own += [
-            sign
-            for sign in episode.signs
-            if sign.onset >= began and not (sign.key in excursions.own or sign.key in excursions.shared)
-        ]
-        taken = {sign.key for sign in own}
-        if all(sign.key in taken for sign in episode.signs):
-            episode.is_alone = True
-        if episode.is_alone or not own:
-            parts.append(episode)
-            continue
-        common = Episode(episode.place, episode.pace, later=episode.later)
-        for sign in episode.signs:
-            if sign.key not in taken:
-                # The mean at the end of a drift is of what came later, too.
-                moves = {name: move for name, move in sign.moves.items() if name not in sign.late or name not in names}
-                common.add(replace(sign, moves=moves))
-        parts += [common, excursions.part(episode, own)]
-        whole |= {id(part): episode for part in parts[-2:]}
-    result = together(sorted(parts, key=lambda each: (each.began, each.place)))
+    for group, own in divided:
+        # What few of a group show is by itself, or with an incident of as few.
+        if own == group and 2 * len(group) >= largest:
+            result.append(group)
+        else:
+            parts += own
+    result += together(sorted(parts, key=lambda each: (each.began, each.place)))
     # A part that nothing is common with is none.
-    joined = {
-        id(whole[id(first)]) for first, *others in result if id(first) in whole and not others and not first.is_alone
-    }
-    return _rejoined(
-        [whole[id(group[0])]] if len(group) == 1 and id(whole.get(id(group[0]))) in joined else group
+    undone = {id(first.whole) for first, *others in result if first.is_common and not others}
+    restored = (
+        [each.whole if each.whole and id(each.whole) in undone else each for each in group]
         for group in result
-        if not (group[0].is_alone and id(whole.get(id(group[0]))) in joined)
+        if not (group[0].is_common and id(group[0].whole) in undone)
     )
+    return _rejoined(restored)
+
+
+def _parts(
+    episode: Episode, excursions: Excursions, unseen: Mapping[str, Sequence[Sign]], streams: int
+) -> list[Episode]:
+    """Return an episode of a group of so many streams, or what it has in common with most of them, and what not."""
+    hidden = [replace(each, is_open=sign.is_open) for sign in episode.signs for each in unseen.get(sign.key, ())]
+    far = {sign.key: features for sign in (*episode.signs, *hidden) if (features := excursions.apart(sign, streams))}
+    own = [sign for sign in (*episode.signs, *hidden) if sign.key in far]
+    began = min((sign.onset for sign in own), default=inf) - WINDOW_RECORDS * episode.pace
+    # What comes with it and follows is of it, too, but for what others have.
+    own += [
+        sign for sign in episode.signs if sign.onset >= began and sign.key not in far and not excursions.is_shared(sign)
+    ]
+    taken = {sign.key for sign in own}
+    is_alone = any(not others for features in far.values() for _, others in features.values())
+    is_whole = all(sign.key in taken for sign in episode.signs)
+    if not own or (is_whole and is_alone):
+        return [replace(episode, is_alone=True) if own else episode]
+    names = {name for features in far.values() for name in features}
+    common = Episode(episode.place, episode.pace, later=episode.later, whole=episode, is_common=True)
+    for sign in episode.signs:
+        if sign.key not in taken:
+            # The mean at the end of a drift is of what came later, too.
+            moves = {name: move for name, move in sign.moves.items() if name not in sign.late or name not in names}
+            common.add(replace(sign, moves=moves))
+    apart = Episode(episode.place, episode.pace, whole=episode, is_alone=is_alone)
+    own.sort(key=lambda each: (each.time, each.key))
+    is_many = sum(bool(sign.centre) for sign in own) > MOST_CENTRES
+    # The alert that is open says it of new clusters, too, which are news by themselves.
+    alerts = [sign.severity for sign in episode.signs if sign.rule == "unlike"]
+    for sign in own:
+        values = {name: value for name, (value, _) in far.get(sign.key, {}).items()}
+        moves = {name: move for name, move in sign.moves.items() if not values or name in values}
+        # No alert says which share of the records is unlike while one is open.
+        unlike = 1.0 if is_many else max(sign.unlike, sign.share)
+        severity = alerts[-1] if alerts and sign.centre else sign.severity
+        apart.add(replace(sign, moves=moves, values=values or sign.values, unlike=unlike, severity=severity))
+    return [apart] if is_whole else [common, apart]
 
 
 def _rejoined(groups: Iterable[list[Episode]]) -> list[list[Episode]]:
@@ -235,7 +257,7 @@ def _rejoined(groups: Iterable[list[Episode]]) -> list[list[Episode]]:
     for group in [each for each in result if len(each) == 1]:
         episode = group[0]
         sign = next((each for each in episode.signs if each.values), None)
-        if episode.is_alone or sign is None:
+        if episode.is_alone or episode.whole is not None or sign is None:
             continue
         near = NEAR_RECORDS * episode.pace
         begin = bisect_left(shown, sign.onset - near, key=itemgetter(0))

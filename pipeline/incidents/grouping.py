@@ -66,6 +66,10 @@ class Episode:
     """Whether it is of its stream alone: no other has the like."""
     is_drift: bool = True
     """Whether it has no other signs than drifts."""
+    whole: "Episode | None" = None
+    """What it is a part of."""
+    is_common: bool = False
+    """Whether it is the part that its stream has in common with others."""
     _known: float = inf
     _about: float = -inf
 

@@ -74,7 +74,7 @@ class IncidentTable:
         if self._is_changed:
             self._is_changed = False
             signs, paces, unseen = self._signs.signs(), self._signs.paces(), self._signs.unseen()
-            excursions = Excursions.of([*signs, *chain.from_iterable(unseen.values())], self._signs.clusters(), paces)
+            excursions = Excursions.of([*signs, *chain.from_iterable(unseen.values())], self._signs.clusters())
             self._groups = groups(episodes(signs, paces), excursions, unseen)
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()

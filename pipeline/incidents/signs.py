@@ -164,6 +164,7 @@ class SignTable:
         # The largest index of a record in a message of each log, and when drift of each stream was cleared last.
         self._many: dict[tuple[str, int], int] = {}
         self._drift_ended: dict[str | None, float] = {}
+        self._paces: dict[str, float] | None = None
 
     def apply(self, kind: str, payload: Mapping[str, Any]) -> None:
         """Take over an output; one of another kind, or of a later release, changes nothing."""
@@ -193,6 +194,7 @@ class SignTable:
                     _put(self._described, payload["cluster"], (*at, int(payload["seq"])), found)
             else:
                 return
+            self._paces = None
             # Of many records in a message none says how many there are; the largest index is near it.
             self._many[log] = max(self._many.get(log, 0), source.get("index", 0))
             # An alert that a command clears has the time of the command, and silence is seen by a record of another.
@@ -228,6 +230,8 @@ class SignTable:
 
     def paces(self) -> dict[str, float]:
         """Return about how many seconds there are between two records of each stream."""
+        if self._paces is not None:
+            return self._paces
         nothing = (0, 0.0), (0, 0.0)
         spans = {stream: self._spans.get((*log, stream), nothing) for stream, log in self._streams.items()}
         logs: dict[tuple[str, int], list[str]] = {}
@@ -245,6 +249,7 @@ class SignTable:
                 # The last record may be of an earlier time.
                 records = (last - first) * (self._many.get(log, 0) + 1)
                 result[stream] = shared * max(0.0, ended - began) / max(1, records)
+        self._paces = result
         return result
 
     def centres(self) -> dict[str, list[Mapping[str, float]]]:

@@ -114,7 +114,7 @@ def test_what_one_stream_alone_shows_after_a_change_of_all_is_an_incident_of_its
     for each in shown:
         if each[1].get("rule") == "unlike":
             each[1]["key"] += "again"
-    change = [*WORK, alert("p1:d1", 302), drift("p1:d1", 322, load=(2, 5)), emerged("p1:d1", 20, 1, heat=6.2, load=2)]
+    change = [*WORK, alert("p1:d1", 302), drift("p1:d1", 322, load=(2, 5)), emerged("p1:d1", 20, 0, heat=6.2, load=2)]
     broke, work = incidents(*[*change, *shown][::order])
     assert (broke["kind"], broke["severity"], broke["streams"]) == ("broke", "critical", ["p1:d1"])
     assert broke["text"].endswith(":00, heat 38, usually 6.2; unlike the other 3 streams")
@@ -140,6 +140,48 @@ def test_what_a_stream_of_a_change_shows_later_as_others_do_is_of_the_change(val
     for each in (*night, late):
         each[1]["key"] += "night"
     assert [len(each["streams"]) for each in incidents(*change, *night, late)] == streams
+
+
+@pytest.mark.parametrize(("broken", "behind", "streams"), [(2, 5, [2, 6]), (2, 40, [2, 6]), (3, 5, [6])])
+def test_few_of_a_change_of_all_that_break_alike_later_are_one_incident(broken, behind, streams):
+    names = [f"p{n % 2}:d{n}" for n in range(6)]
+    change = [each for name in names for each in (alert(name, 302), drift(name, 320, load=(2, 5)))]
+    broke = [named(alert(name, 440 + behind * at), heat=(38.0, 6.2)) for at, name in enumerate(names[:broken])]
+    for each in broke:
+        each[1]["key"] += "again"
+    assert sorted(len(each["streams"]) for each in incidents(*change, *broke, streams=6)) == streams
+
+
+@pytest.mark.parametrize(("number", "count"), [(0, 2), (1, 1)])
+def test_a_new_cluster_is_far_from_all_before_only_where_the_first_is_kept(number, count):
+    change = [*WORK, alert("p1:d1", 302), drift("p1:d1", 322, load=(2, 5))]
+    shown = [emerged("p1:d1", 430, each, heat=38.0, load=each) for each in (8, 9, 10)]
+    assert len(incidents(*change, emerged("p1:d1", 20, number, heat=6.2, load=2), *shown)) == count
+
+
+def test_a_stream_without_its_clusters_is_compared_by_what_the_signs_of_all_say():
+    names = [f"p{n % 2}:d{n}" for n in range(4)]
+    clusters = [emerged(name, 20 + at, at, load=load) for name in names[1:] for at, load in enumerate((2.0, 5.0))]
+    (found,) = incidents(*clusters, *(named(alert(name, 300), load=(5.0, 2.0)) for name in names))
+    assert len(found["streams"]) == 4
+
+
+@pytest.mark.parametrize(("own", "common", "streams"), [
+    ((60.0, 27.0, 33.0), 8, [1, 4]),
+    ((60.0, 27.0, 33.0), 9, [4]),  # Of many features one is far by chance.
+    ((33.4, 33.0, 33.0), 1, [4]), ((0.6, 0.5, 0.5), 1, [1, 4]),  # It never varied.
+    ((20.0, 29.9, 30.1), 1, [4]),  # It varies less than the same feature of others, which went as far.
+])  # fmt: skip
+def test_what_one_stream_has_beside_what_all_have_is_its_own_where_it_is_far_and_not_one_of_many(own, common, streams):
+    names = [f"p{n % 2}:d{n}" for n in range(4)]
+    change = [each for name in names for each in (alert(name, 302), drift(name, 320, load=(2, 5)))]
+    night = [
+        named(alert(name, 440), heat=(20.0, 30.0), **{f"f{n}": (20.0, 30.0) for n in range(common)}) for name in names
+    ]
+    night[3][1]["features"][0] |= zip(("value", "low", "high"), own, strict=True)
+    for each in night:
+        each[1]["key"] += "again"
+    assert sorted(len(each["streams"]) for each in incidents(*change, *night)) == streams
 
 
 @pytest.mark.parametrize("after", [-1.6, 1.5])
