@@ -39,7 +39,7 @@ def test_a_file_is_produced_clustered_watched_and_what_was_wrong_is_replayed(mon
     kinds = [line["kind"] for line in text]
     assert (kinds.count("assignments"), kinds.count("dead-letters")) == (600 - len(BAD), len(BAD))
     assert kinds.count("events") > 0
-    recent = run(monkeypatch, capsys, *everything, "--from", "-10m", "-k", "dead-letters").out.splitlines()
+    recent = run(monkeypatch, capsys, "watch", "--from", "-10m", *everything[3:], "-k", "dead-letters").out.splitlines()
     assert len(recent) == len(BAD)
 
     listed = json.loads(run(monkeypatch, capsys, "dlq", "list", "--json").out)
