@@ -160,10 +160,7 @@ def test_an_input_made_again_under_a_frozen_worker_is_never_answered_by_its_mode
         assert "was deleted and made again" in again.last_line(65)
 
 
-NIGHTLY = [pytest.param(what, marks=pytest.mark.nightly) for what in ("input deleted", "partitions added")]
-
-
-@pytest.mark.parametrize("what", ["output deleted", *NIGHTLY])
+@pytest.mark.parametrize("what", ["output deleted", "input deleted", "partitions added"])
 def test_topics_that_change_end_a_running_worker_and_the_next_start(working, what):
     deployment, worker, admin = working
     if what == "partitions added":

@@ -56,7 +56,7 @@ def test_only_committed_records_are_answered_live_and_after_a_kill(deployment, m
     assert (len(expected), deployment.answers()) == (1200, expected)
 
 
-@pytest.mark.parametrize("mode", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
 def test_a_clean_stop_leaves_nothing_to_learn_again(deployment, mode):
     mode = {"delivery.mode": mode}
     produce(deployment.broker, deployment.input, records(2000))
