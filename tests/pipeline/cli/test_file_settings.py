@@ -29,9 +29,12 @@ def test_the_key_and_the_times_of_a_file_are_found_with_and_without_settings(tmp
 
 
 @pytest.mark.parametrize("command", ["replay", "evaluate"])
-def test_bad_lines_that_are_left_out_are_counted(tmp_path, printed, command):
-    (tmp_path / "own.jsonl").write_text("".join(f'{{"x": {n % 9 / 7}}}\n' for n in range(300)) + "{oops\nnope\n")
-    assert "left out: 2 bad lines\n" in printed(run, command, "own.jsonl", "--skip-bad").err
+def test_bad_lines_that_are_left_out_and_missing_values_are_counted(tmp_path, printed, command):
+    lines = [f'{{"x": {n % 9 / 7}, "y": {n / 7 % 1 if n > 4 else "null"}}}' for n in range(300)]
+    (tmp_path / "own.jsonl").write_text("\n".join([*lines, "{oops", "nope"]))
+    said = printed(run, command, "own.jsonl", "--skip-bad").err
+    assert "left out: 2 bad lines\n" in said
+    assert "missing: y in 5 of 300 records (prepare.missing)\n" in said
 
 
 def test_a_key_that_is_not_found_is_named_as_missing(tmp_path, printed):
