@@ -190,8 +190,9 @@ def _one_behind_the_other(seen: FileSurvey, named: tuple[str, ...], clocks: Sequ
     runs = max((seen.columns[path].changes for path in named), default=0)
     is_again = len(named) > 1 and runs >= max(len(seen.columns[path].counts or ()) for path in named)
     clock = next((each for each in clocks if is_again and seen.columns[each].falls == runs), None)
-    reason = f"{clock} begins again {runs:,} times, with another two"
-    return None if clock is None else SourceColumn(named, reason, True)
+    if clock is None:
+        return None
+    return SourceColumn(named, f"{clock} begins again {runs:,} times, with another two", True)
 
 
 def _crossed(seen: FileSurvey, named: tuple[str, ...], clocks: Sequence[str]) -> SourceColumn | None:
@@ -207,10 +208,7 @@ def _crossed(seen: FileSurvey, named: tuple[str, ...], clocks: Sequence[str]) ->
             chosen, most, rows = (*chosen, path), len({*found}), found
     if len(chosen) < 2:
         return None
-    first, later = (
-        {*_rows(*([find(record, parse_path(path)) for record in records] for path in chosen))}
-        for records in (seen.head, seen.tail)
-    )
+    first, later = ({*_rows_in(records, chosen)} for records in (seen.head, seen.tail))
     anew = any(_begins_again(seen, path, clock) for path in chosen for clock in clocks)
     if 2 * len(first & later) < len(later) and not anew:
         # What holds for a while, such as who works at a machine, is of no name; but files of sites may be joined.
@@ -249,7 +247,11 @@ def _comes_again(found: Sequence[tuple[Any, ...]]) -> bool:
 
 def rows_of(seen: FileSurvey, *paths: str) -> Iterator[tuple[Any, ...]]:
     """Yield the values of some columns in the first and the last records that have all of them."""
-    return _rows(*([find(record, path) for record in (*seen.head, *seen.tail)] for path in map(parse_path, paths)))
+    return _rows_in((*seen.head, *seen.tail), paths)
+
+
+def _rows_in(records: Sequence[dict[str, Any]], paths: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    return _rows(*([find(record, path) for record in records] for path in map(parse_path, paths)))
 
 
 def _rows(*values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:

@@ -223,7 +223,7 @@ def _has_few_texts(column: Column, records: int) -> bool:
 
 def _stream_of(seen: FileSurvey, key: Sequence[str]) -> Literal["key", "topic"]:
     """Return which records should share a model: those of a key, where keys come again, else all."""
-    return "key" if key and comes_again(seen, key) else "topic"
+    return "key" if comes_again(seen, key) else "topic"
 
 
 def as_file(

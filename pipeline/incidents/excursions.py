@@ -79,9 +79,9 @@ class Excursions:
 
     @classmethod
     def of(cls, signs: Iterable[Sign], clusters: Iterable[NewCluster]) -> "Excursions":
-        """Compare signs, and the clusters that came, with those of all streams."""
+        """Compare signs, and the clusters that came, the earliest first, with those of all streams."""
         known: dict[str, list[NewCluster]] = {}
-        for cluster in sorted(clusters, key=lambda each: (each.time, each.key)):
+        for cluster in clusters:
             # Where the first clusters are no longer kept, the others do not say all that the stream has been.
             if cluster.stream in known or cluster.key.endswith("/0"):
                 known.setdefault(cluster.stream, []).append(cluster)
@@ -209,8 +209,9 @@ def _parts(
 ) -> list[Episode]:
     """Return an episode of a group of so many streams, or what it has in common with most of them, and what not."""
     hidden = [replace(each, is_open=sign.is_open) for sign in episode.signs for each in unseen.get(sign.key, ())]
-    far = {sign.key: features for sign in (*episode.signs, *hidden) if (features := excursions.apart(sign, streams))}
-    own = [sign for sign in (*episode.signs, *hidden) if sign.key in far]
+    signs = [*episode.signs, *hidden]
+    far = {sign.key: features for sign in signs if (features := excursions.apart(sign, streams))}
+    own = [sign for sign in signs if sign.key in far]
     began = min((sign.onset for sign in own), default=inf) - WINDOW_RECORDS * episode.pace
     # What comes with it and follows is of it, too, but for what others have.
     own += [

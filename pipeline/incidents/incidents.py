@@ -73,8 +73,9 @@ class IncidentTable:
         """Return the incidents, the newest first; `streams` is how many there are, where more than have outputs."""
         if self._is_changed:
             self._is_changed = False
-            signs, paces, unseen = self._signs.signs(), self._signs.paces(), self._signs.unseen()
-            excursions = Excursions.of([*signs, *chain.from_iterable(unseen.values())], self._signs.clusters())
+            signs, paces, clusters = self._signs.signs(), self._signs.paces(), self._signs.clusters()
+            unseen = self._signs.unseen(clusters)
+            excursions = Excursions.of([*signs, *chain.from_iterable(unseen.values())], clusters)
             self._groups = groups(episodes(signs, paces), excursions, unseen)
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
@@ -284,9 +285,8 @@ def _value(each: IncidentFeature, with_usual: bool) -> str:
 
 def _swings(group: Sequence[Episode], since: str) -> str:
     """Say that streams go to and fro: their drifts end where they have been."""
-    last = (
-        since and f", last {minute(canonical(round(1000 * max(sign.onset for each in group for sign in each.signs))))}"
-    )
+    newest = max(sign.onset for each in group for sign in each.signs)
+    last = since and f", last {minute(canonical(round(1000 * newest)))}"
     seen = [*group[0].places.items()][:SHOWN]
     places = ", ".join(f"{name} {number(low)} to {number(high)}" for name, (low, high) in seen)
     return f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts{last}: {places}"

@@ -260,16 +260,16 @@ class SignTable:
         return {stream: found[stream] for stream in sorted(found)[:PEERS]}
 
     def clusters(self) -> list[NewCluster]:
-        """Return the clusters that came, of all streams."""
+        """Return the clusters that came, of all streams, the earliest first."""
         paces, found = self.paces(), []
         for key, (_, begun) in self._begun.items():
             stream, time = key.rsplit("/", 2)[0], seconds(begun["time"])
             onset = time - paces.get(stream, 0.0) * begun["size"]
             found.append(NewCluster(key, stream, onset, time, begun["centre"], begun["spread"]))
-        return found
+        return sorted(found, key=lambda each: (each.time, each.key))
 
-    def unseen(self) -> dict[str, list[Sign]]:
-        """Return the clusters that came while an alert `unlike` of their stream was open, by its key."""
+    def unseen(self, clusters: Iterable[NewCluster]) -> dict[str, list[Sign]]:
+        """Return those of the `clusters` that came while an alert `unlike` of their stream was open, by its key."""
         lasting: dict[str, list[tuple[float, float, str]]] = {}
         for key, (at, alert) in self._alerts.items():
             if alert["rule"] == "unlike":
@@ -278,7 +278,7 @@ class SignTable:
                 lasting.setdefault(alert["stream"], []).append((at[0], end, key))
         named = {alert.get("cluster") for _, alert in self._alerts.values()}
         found: dict[str, list[Sign]] = {}
-        for cluster in sorted(self.clusters(), key=lambda each: (each.time, each.key)):
+        for cluster in clusters:
             for begin, end, key in lasting.get(cluster.stream, ()) if cluster.key not in named else ():
                 if begin <= cluster.time <= end:
                     learned = cluster.key not in self._vanished
