@@ -187,6 +187,7 @@ PARAMETERS = (
     Parameter("hold", int, 500, "records that an episode lasts at least", 64, 1_000_000),
     Parameter("ordinary", int, 5, "returns after which all between a unit's places is ordinary", 1, 1_000_000),
     Parameter("returning", int, 0, "returns of a unit each of which doubles the records of its next baseline", 0, 8),
+    Parameter("leaps", int, 0, "whether thresholds of what moves in leaps, as a rare flag does, are higher", 0, 1),
     Parameter("cells", int, 32, "cells, at most", 0, 64),
 )
 
@@ -205,6 +206,7 @@ class Rules(NamedTuple):
     hold: int
     ordinary: int
     returning: int
+    leaps: int
     threshold: float
     """Evidence beyond which there is a change, of records that are independent."""
 
@@ -223,6 +225,7 @@ def rules_from(given: Mapping[str, Any], dimension: int) -> Rules:
         hold=int(given["hold"]),
         ordinary=int(given["ordinary"]),
         returning=int(given["returning"]),
+        leaps=int(given["leaps"]),
         threshold=float(log(float(given["rarity"]) * (8.0 * channels + 4.0))),
     )
 

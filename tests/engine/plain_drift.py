@@ -51,6 +51,7 @@ class PlainDrift:
     hold: int = 500
     ordinary: int = 5
     returning: int = 0
+    leaps: int = 0
     cells: int = 32
     t: int = 0
     opened: bool = False
@@ -212,6 +213,7 @@ class PlainDrift:
             if first or inf in (c.HS, t):
                 c.S, c.OS, c.E = 0.0, float(number.NN), c.MU
             w = self.step + 3 * sqrt(min(t, n) / n)
+            t *= self.leap((3 + abs(c.MU)) * c.RHO, self.step, self.theta)
             c.KU, c.KD, c.HS = w + up * c.RHO, w + down * c.RHO, self.limit / self.theta * t
             t = self.inflation(n, c.BAA, c.BAP, c.AL, va, c.TAUQ, late)
             if hidden:
@@ -219,9 +221,13 @@ class PlainDrift:
             if first or inf in (c.HQ, t):
                 c.Q, c.OQ = 0.0, float(number.NN)
             c.KQ = 0.5 * self.step + 3 * sqrt(min(t, n) / n) + max(up, down) * c.BE
+            t *= self.leap((3 - c.AL) * c.BE, 0.5 * self.step, self.theta_q)
             c.HQ = self.limit / self.theta_q * t
         number.BASES += first
         number.WATCHED = 1
+
+    def leap(self, b: float, k: float, theta: float) -> float:
+        return 1.0 if not self.leaps else max(1.0, theta * (1.0 + 2.0 * k * b / 3.0) / (2.0 * k * 1.15))
 
     def inflation(self, n: int, total: float, cross: float, mean: float, var: float, known: float, late: bool) -> float:
         m = n // 8

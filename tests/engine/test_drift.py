@@ -92,6 +92,19 @@ def test_a_stationary_stream_has_no_change():
     assert not watch.is_open
 
 
+def test_a_rare_flag_may_come_several_times_at_once():
+    for seed in (221, 409, 491, 519, 560, 634, 912, 914):  # In each of these some five errors come within a minute.
+        rng = np.random.default_rng(seed)
+        kind = rng.choice(3, 6_000, p=(0.6, 0.3, 0.1))
+        took = np.exp(rng.uniform(1.0, 5.0, 3))[kind] * np.exp(0.3 * rng.normal(size=6_000))
+        failed = rng.random(6_000) < 0.01
+        X = np.c_[took / np.quantile(took, 0.99), failed]
+        assert not learn(DriftWatch(2, leaps=1), X, kind, found=list)[0]
+        X[3_000:, 1] = rng.random(3_000) < 0.1
+        [first, *_], _ = learn(DriftWatch(2, leaps=1), X, kind, found=list)
+        assert (first.record, first.units[0].channels[0].channel) in [(at, 1) for at in range(3_000, 3_350)]
+
+
 def test_a_cell_that_moves_is_reported_with_feature_and_since(whole):
     (drift, settled), watch = whole
     assert (drift.kind, settled.kind) == ("drift", "settled")

@@ -57,7 +57,7 @@ def stream(seed, d, n=5_120, k=3, **given):
         (5, 5, {"cells": 2, "rarity": 1e3}),
         (6, 5, {"step": 0.2, "hold": 100, "ordinary": 1}),
         (7, 2, {"ordinary": 5, "returning": 3, "rarity": 1e3}),
-        (8, 5, {"step": 0.2, "hold": 100, "returning": 2}),
+        (8, 5, {"step": 0.2, "hold": 100, "returning": 2, "leaps": 1}),
     ],
 )
 def test_rows_and_state_are_those_of_the_specification(seed, d, given):
