@@ -6,7 +6,7 @@ from typing import Final, Literal
 import numpy as np
 from resonance.engine.base import FloatArray
 from resonance.engine.drift import layout
-from resonance.engine.drift.layout import WatchState
+from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_after
 
 ChangeKind = Literal["drift", "settled", "recovered"]
@@ -231,14 +231,14 @@ def _ratio_since(state: WatchState, one: tuple[int, int]) -> float:
     return max((al + excess / float(state.size_inverse_spread[one])) / al, 0.0)
 
 
-def changed_unit(state: WatchState, k: int, features: float, share: float) -> ChangedUnit:
+def changed_unit(state: WatchState, rules: Rules, k: int, features: float, share: float) -> ChangedUnit:
     """Return what has changed in a unit, of which that is the evidence."""
     d = len(state.sign)
     side = 0 if state.rise[k] >= state.fall[k] else 1
     since = Mark(int((state.fall_offset if side else state.rise_offset)[k]), int(state.share_time[k, side]))
     means, spreads = np.zeros((2, state.mean.shape[1]))
     if state.watched[k]:
-        means, spreads = means_of(state, k), spreads_of(state, k)
+        means, spreads = state.usual[k] if rules.leaps else means_of(state, k), spreads_of(state, k)
     after, channels = means.copy(), list[ChangedChannel]()
     if features >= CLEAR:
         each = np.stack(strengths(state, k), axis=1)
@@ -275,15 +275,17 @@ def changed_unit(state: WatchState, k: int, features: float, share: float) -> Ch
     )
 
 
-def ended_unit(state: WatchState, step: float, k: int) -> ChangedUnit:
-    """Return what a unit of an episode is like at its end, beside what it was like before; `step` is of the rules."""
+def ended_unit(state: WatchState, rules: Rules, k: int) -> ChangedUnit:
+    """Return what a unit of an episode is like at its end, beside what it was like before."""
     d, channels = len(state.sign), list[ChangedChannel]()
     before, after, spread = np.zeros((3, d))
     if state.flag[k] and state.watched[k]:
         old, means, width = state.old[k], means_of(state, k), state.old_spread[k]
         ratio, shift = spreads_of(state, k) / width, np.abs(means - old) / width
-        shift = np.where(shift >= step, shift, 0.0)
+        shift = np.where(shift >= rules.step, shift, 0.0)
         differs = (shift > 0.0) | (ratio > WIDER) | (ratio * WIDER < 1.0)
+        if rules.leaps:
+            old, means = state.old_usual[k], state.usual[k]
         for c in [c for c in np.argsort(-shift, kind="stable").tolist() if differs[c]][:MOST]:
             change: FeatureChange = "moved" if shift[c] > 0.0 else "widened" if ratio[c] > 1.0 else "narrowed"
             found = float(old[c]), float(means[c]), float(width[c]), float(ratio[c])

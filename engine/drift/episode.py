@@ -38,7 +38,8 @@ def _restart_features(state: WatchState, k: int, rules: Rules, base: int) -> Non
         # What goes to and fro depends on itself for longer than any of its baselines has shown.
         is_known = (limit < np.inf) & (doublings == 0)
         known[:] = np.where(is_known, limit * theta / rules.threshold, 0.0)
-    state.old[k], state.old_spread[k] = means_of(state, k), spreads_of(state, k)
+    state.old[k], state.old_spread[k], state.old_usual[k] = means_of(state, k), spreads_of(state, k), state.usual[k]
+    state.whole[k] = 0.0
     for name in layout.CLEARED:
         getattr(state, name)[k] = 0.0
     state.seen[k] = state.watched[k] = 0
@@ -67,7 +68,7 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
         features, share = evidence(state, k), share_evidence(state, k)
         if features < CLEAR and share < CLEAR:
             continue
-        found.append(changed_unit(state, k, features, share))
+        found.append(changed_unit(state, rules, k, features, share))
         if features >= CLEAR:
             base = layout.BASE if k else layout.STREAM_BASE
             _restart_features(state, k, rules, base)
@@ -129,7 +130,7 @@ def end_episode(state: WatchState, rules: Rules, units: int) -> tuple[ChangeKind
             records = layout.SHARE_BLOCK * state.blocks[k]
             state.gone += state.inside[k] < _SILENT * state.old_share[k] * records
             back = back and _share_is_back(state, k)
-        found.append(ended_unit(state, rules.step, k))
+        found.append(ended_unit(state, rules, k))
         state.flag[k] = state.share_flag[k] = 0
     if state.gone > 0 or (state.moved_cells > 0 and state.moved_shares > 0):
         state.rebuild = 1

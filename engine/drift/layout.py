@@ -46,6 +46,7 @@ DOWN = 0.6  # part of its threshold that a narrowed feature needs
 
 _ANY = {"low": -(2**63), "high": 2**63 - 1}
 _channel = partial(floats, "units", "channels", most=1e300, columns="channel")
+_plain = partial(floats, "units", "channels", most=1e300, columns="plain")
 _share = partial(floats, "units", most=1e300, columns="share")
 _number = partial(ints, "units", columns="number")
 
@@ -102,6 +103,10 @@ class WatchState(Table):
     highest: FloatArray = _channel()
     inflation: FloatArray = _channel()  # inflation that is known from before the last change
     size_inflation: FloatArray = _channel()
+
+    whole: FloatArray = _plain()  # sum of the values since the restart, not clipped
+    usual: FloatArray = _plain()  # their mean in the baseline, and in the one before the last change
+    old_usual: FloatArray = _plain()
 
     seen: IntArray = _number(high="records")  # records since the restart
     check: IntArray = _number()  # of them at which the next baseline is due
@@ -187,7 +192,7 @@ PARAMETERS = (
     Parameter("hold", int, 500, "records that an episode lasts at least", 64, 1_000_000),
     Parameter("ordinary", int, 5, "returns after which all between a unit's places is ordinary", 1, 1_000_000),
     Parameter("returning", int, 0, "returns of a unit each of which doubles the records of its next baseline", 0, 8),
-    Parameter("leaps", int, 0, "whether thresholds of what moves in leaps, as a rare flag does, are higher", 0, 1),
+    Parameter("leaps", int, 0, "whether thresholds of rare flags are higher, and what is usual is not clipped", 0, 1),
     Parameter("cells", int, 32, "cells, at most", 0, 64),
 )
 

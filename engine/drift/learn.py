@@ -62,6 +62,7 @@ def _measure(state, k, rules, records):
         variance[i] = max(state.squares[k, i] / records - mu * mu, _LEAST_VARIANCE)
         variance_q[i] = max(state.squares[k, i] / records - al * al, _LEAST_SPREAD)
         state.mean[k, i], state.size[k, i] = mu, al
+        state.usual[k, i] = state.middle[k, i] + state.whole[k, i] / (records * state.gain[k, i])
         state.inverse_spread[k, i] = 1.0 / np.sqrt(variance[i])
         state.size_inverse_spread[k, i] = 1.0 / np.sqrt(variance_q[i])
         if not first:
@@ -168,10 +169,11 @@ def _standardise(state, k, rules, x, value, clipped):
 
 
 @jit
-def _sum_up(state, k, clipped):
+def _sum_up(state, k, value, clipped):
     """Add a record to the sums of the present block."""
     for i in range(state.mean.shape[1]):
         y = clipped[i]
+        state.whole[k, i] += value[i]
         state.squares[k, i] += y * y
         state.block[k, i] += y
         state.size_block[k, i] += abs(y)
@@ -242,7 +244,7 @@ def learn_record(state, k, rules, x, offset, time):
         return False
     value, clipped = state.room[0], state.room[1]
     _standardise(state, k, rules, x, value, clipped)
-    _sum_up(state, k, clipped)
+    _sum_up(state, k, value, clipped)
     alarm = False
     if state.watched[k]:
         alarm = _follow(state, k, seen, value, clipped)

@@ -24,7 +24,7 @@ from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import require, stored_fields
 
-REVISION: Final = 2
+REVISION: Final = 3
 """Raised with every change that alters what a watch reports, or the members of its state."""
 
 KIND: Final = "drift"
@@ -164,7 +164,7 @@ class DriftWatch(Parametrised):
             return False
         taken = new_state(self.dimension, len(chosen))
         # Shares are those of other cells from now on.
-        for name in ("head", "channel", "number", "mark", "mark_time"):
+        for name in ("head", "channel", "plain", "number", "mark", "mark_time"):
             for field, each in stored_fields(layout.WatchState)[name]:
                 if each.axes:
                     getattr(taken, field)[0] = getattr(state, field)[0]
@@ -191,6 +191,8 @@ class DriftWatch(Parametrised):
                 known = spread[k, :d] > 0.0
                 place[k, :d] = np.where(known, place[k, :d] * factor + shift, place[k, :d])
                 spread[k, :d] *= factor
+            for place in (state.usual, state.old_usual):
+                place[k, :d] = place[k, :d] * factor + shift
             if state.bases[k] > 0:
                 for bound in (state.lowest, state.highest):
                     bound[k, :d] = bound[k, :d] * factor + shift
@@ -215,6 +217,8 @@ class DriftWatch(Parametrised):
             require(type(dimension) is int and isinstance(given, Mapping), f"dimension {dimension!r}")
             watch = cls(dimension, **given)
             cells = len(arrays["centre"])
+            if "leaps" not in given:  # What is usual was not kept then.
+                arrays["plain"] = np.zeros((cells + 1, 3, channels_of(dimension)))
             require(0 <= cells <= watch._most, f"{cells} cells")
             watch._state = new_state(dimension, cells)
             put_state(watch._state, arrays)

@@ -13,6 +13,7 @@ FIELDS = (
     *("SY", "SYY", "SA", "BY", "BA", "PY", "PA", "BYY", "BYP", "BAA", "BAP"),
     *OUTLIVING,
 )
+PLAIN = ("W", "U", "OLDU")
 SHARE_OUTLIVING = ("OLDR", "PREVR", "RLO", "RHI")
 SHARE = (
     *("SN", "SNN", "SNP", "PN", "P0", "HU", "MU", "HD", "MD", "HR", "WU", "WD", "OU", "OD", "BU", "BD"),
@@ -74,7 +75,7 @@ class PlainDrift:
         self.units = [self.unit(512)]
 
     def unit(self, base: int) -> Unit:
-        unit = Unit(base, [SimpleNamespace(**dict.fromkeys(FIELDS, 0.0)) for _ in range(self.ch)])
+        unit = Unit(base, [SimpleNamespace(**dict.fromkeys(FIELDS + PLAIN, 0.0)) for _ in range(self.ch)])
         unit.number.CHECK = base
         return unit
 
@@ -136,6 +137,7 @@ class PlainDrift:
             y += [clip(v, -3.0, 3.0) for v in value[self.d :]]
         alarm = False
         for c, v, w in zip(unit.channels, value, y, strict=True):
+            c.W += v
             c.SYY += w * w
             c.BY += w
             c.BA += abs(w)
@@ -184,6 +186,7 @@ class PlainDrift:
         inside = number.BASES > 0
         for c in unit.channels:
             c.MU, c.AL = c.SY / n, c.SA / n
+            c.U = c.C + c.W / (n * c.G)
             var, va = max(c.SYY / n - c.MU * c.MU, 0.25), max(c.SYY / n - c.AL * c.AL, 0.04)
             variances.append((var, va))
             c.RHO, c.BE = 1.0 / sqrt(var), 1.0 / sqrt(va)
@@ -336,12 +339,13 @@ class PlainDrift:
     def restart(self, unit: Unit) -> None:
         doublings = min(unit.number.RETURNS, self.returning)
         for place, c in enumerate(unit.channels):
-            new = SimpleNamespace(**dict.fromkeys(FIELDS, 0.0))
+            new = SimpleNamespace(**dict.fromkeys(FIELDS + PLAIN, 0.0))
             new.PREV, new.PREVS = c.OLD, c.OLDS
             new.OLD, new.OLDS = c.C + c.MU / c.G, 1.0 / (c.RHO * c.G)
             new.TAUS = 0.0 if doublings or inf == c.HS else c.HS * self.theta / self.limit
             new.TAUQ = 0.0 if doublings or inf == c.HQ else c.HQ * self.theta_q / self.limit
             new.HLO, new.HHI = c.HLO, c.HHI
+            new.U = new.OLDU = c.U
             unit.channels[place] = new
         number = unit.number
         number.NN, number.WATCHED, number.FLAG = 0, 0, 1
@@ -382,7 +386,7 @@ class PlainDrift:
             c, (of_s, of_q) = unit.channels[i], strengths[i]
             moved = of_s >= 0.5 or of_s >= of_q
             onset = int(c.OS if moved else c.OQ)
-            before = now = c.C + c.MU / c.G
+            before = now = c.U if self.leaps else c.C + c.MU / c.G
             left = 1.0
             for _ in range(min(n - onset, 400)):
                 left *= 0.9375

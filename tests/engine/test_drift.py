@@ -102,7 +102,9 @@ def test_a_rare_flag_may_come_several_times_at_once():
         assert not learn(DriftWatch(2, leaps=1), X, kind, found=list)[0]
         X[3_000:, 1] = rng.random(3_000) < 0.1
         [first, *_], _ = learn(DriftWatch(2, leaps=1), X, kind, found=list)
-        assert (first.record, first.units[0].channels[0].channel) in [(at, 1) for at in range(3_000, 3_350)]
+        channel = first.units[0].channels[0]
+        assert (first.record, channel.channel) in [(at, 1) for at in range(3_000, 3_350)]
+        assert channel.before == pytest.approx(X[:3_000, 1].mean(), abs=0.006)
 
 
 def test_a_cell_that_moves_is_reported_with_feature_and_since(whole):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from resonance.kernels.table import packed
 
-from tests.engine.plain_drift import FIELDS, NUMBERS, SHARE, PlainDrift
+from tests.engine.plain_drift import FIELDS, NUMBERS, PLAIN, SHARE, PlainDrift
 from tests.engine.watched import clusters_at, normal, watched
 
 
@@ -80,6 +80,8 @@ def test_rows_and_state_are_those_of_the_specification(seed, d, given):
     for k, unit in enumerate(plain.units):
         channel = np.array([[float(getattr(c, name)) for c in unit.channels] for name in FIELDS])
         np.testing.assert_array_equal(arrays["channel"][k], channel)
+        plainly = [[float(getattr(c, name)) for c in unit.channels] for name in PLAIN]
+        np.testing.assert_array_equal(arrays["plain"][k], plainly)
         if k:
             np.testing.assert_array_equal(arrays["share"][k], [float(getattr(unit.share, name)) for name in SHARE])
             assert arrays["number"][k].tolist() == [int(getattr(unit.number, name)) for name in NUMBERS]
