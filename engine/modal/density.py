@@ -15,6 +15,11 @@ _FIRST_GAP, _GAP = 735.0, 30.0
 """Growths in squared distance behind the first neighbour, and behind others, that show a gap in any dimension: of
 points on a line one in 27 has the first (735**-0.5), and one in 24 the second at one of them (30**-1 + 30**-1.5 ...).
 """
+_KNOWN, _MEDIAN = 30, 1.678
+"""Places that a median is of at least, and the median of the sum of two exponential variables, as the logarithms of
+r3 / r1 and r3 / r2 are, times the dimension."""
+_LARGER = 2.0
+"""How many times larger it has to be."""
 _FEWEST = 3
 """Neighbours in a ball however far they are."""
 _CLOSED = 1.0 + 2.0**-40
@@ -49,12 +54,30 @@ def logarithm(x):
 
 
 @jit
-def _jump(model):
+def _jump(dimension):
     """Return the growth in squared distance from one neighbour to the next that ends a ball."""
-    if model.dimension[0] <= 0.0:
+    if dimension <= 0.0:
         return _MIN_JUMP
     # (r / r')^dimension = e^_JUMP, in squared distances.
-    return max(_MIN_JUMP, 1.0 / exp_minus(2.0 * _JUMP / model.dimension[0]))
+    return max(_MIN_JUMP, 1.0 / exp_minus(2.0 * _JUMP / dimension))
+
+
+@jit
+def _dimension_of_most(model, rules):
+    """Return the dimension, or the median by the first three neighbours of all landmarks where that is much larger.
+
+    Where clusters have few landmarks, balls that reach into the next one make the mean over all neighbours smaller.
+    """
+    growth, known = np.empty(model.landmarks), 0
+    for i in range(model.landmarks):
+        first, second, third = model.gap[i, 0], model.gap[i, 1], model.gap[i, 2]
+        if 0.0 < first < third < np.inf:
+            growth[known] = (third / first) * (third / second)
+            known += 1
+    if known < _KNOWN:
+        return model.dimension[0]
+    median = min(float(rules.d), 2.0 * _MEDIAN / log(np.median(growth[:known])))
+    return median if median > _LARGER * model.dimension[0] else model.dimension[0]
 
 
 @inline
@@ -72,7 +95,7 @@ def measure_ball(model, rules, i):
 
     A ball reaches to the last of the nearest `neighbours`, or to the one before a gap.
     """
-    return _reach_of_ball(model.gap[i], rules.neighbours, _jump(model))
+    return _reach_of_ball(model.gap[i], rules.neighbours, _jump(model.dimension[0]))
 
 
 @inline
@@ -96,7 +119,8 @@ def measure_balls(model, rules, radius2, inside):
     Return the intrinsic dimension by the neighbours' distances (Levina and Bickel, 2005), from 1 to d, and how many
     balls of clusters end at a gap or reach over one.
     """
-    count, gaps, jump = model.landmarks, model.gap, _jump(model)
+    count, gaps = model.landmarks, model.gap
+    jump = _jump(_dimension_of_most(model, rules))
     total, terms, cut = 0.0, 0, 0
     for i in range(count):
         gap = gaps[i]

@@ -60,7 +60,7 @@ class Modal(SingleModelEngine):
     """
 
     name: ClassVar[str] = "modal"
-    revision: ClassVar[int] = 9
+    revision: ClassVar[int] = 10
     # The second read its first 200 records more seldom, the third counted no pauses, the fifth knew not what is usual,
     # the sixth counted no steps, the seventh and the eighth divided many clusters more seldom.
     oldest: ClassVar[int] = 2

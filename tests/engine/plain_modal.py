@@ -331,26 +331,38 @@ class PlainModal:
         order = sorted((float(gap), j) for j, gap in enumerate(squared) if j != i)
         return order[: self.p.neighbours]
 
-    def _ball(self, i):
-        """Return squared radius and the neighbours inside."""
+    def _ball(self, i, known=0.0):
+        """Return squared radius and the neighbours inside, if that is the dimension."""
         near = self._neighbours(i)
         if not near:
             return 0.0, []
-        jump = self._jump()
+        jump = self._jump(known or self.dimension)
         last = min(3, len(near))
         while last < len(near) and near[last][0] <= jump * near[last - 1][0]:
             last += 1
         return near[last - 1][0] * (1.0 + 2.0**-40), near[:last]
 
-    def _jump(self):
-        return max(2.25, 1.0 / exp_minus(2.0 * 3.3 / self.dimension)) if self.dimension > 0.0 else 2.25
+    def _jump(self, dimension):
+        return max(2.25, 1.0 / exp_minus(2.0 * 3.3 / dimension)) if dimension > 0.0 else 2.25
 
-    def _is_cut(self, i, inside):
+    def _dimension_of_most(self):
+        """Return the dimension of most places where it is much larger than that of the last reading."""
+        growth = []
+        for i in range(len(self.landmarks)):
+            first, second, third = ([gap for gap, _ in self._neighbours(i)] + 3 * [np.inf])[:3]
+            if 0.0 < first < third < np.inf:
+                growth.append((third / first) * (third / second))
+        if len(growth) < 30:
+            return self.dimension
+        median = min(float(len(self.previous)), 2.0 * 1.678 / log(np.median(growth)))
+        return median if median > 2.0 * self.dimension else self.dimension
+
+    def _is_cut(self, i, inside, dimension):
         """Whether the ball of a landmark in a cluster ends at a gap, or reaches over one."""
         gaps = [gap for gap, _ in self._neighbours(i)]
         if self.landmarks[i].cluster is None or not gaps or gaps[0] <= 0.0:
             return False
-        jump = self._jump()
+        jump = self._jump(dimension)
         most = [min(jump * jump, 735.0), min(jump * jump, 30.0), *[min(jump, 30.0)] * (self.p.neighbours - 3)]
         wide = [far > times * near for times, (near, far) in zip(most, pairwise(gaps), strict=False)]
         return len(inside) < len(gaps) or any(wide)
@@ -467,8 +479,9 @@ class PlainModal:
             self._read()
 
     def _read(self):
-        balls = [self._ball(i) for i in range(len(self.landmarks))]
-        cut = sum(self._is_cut(i, inside) for i, (_, inside) in enumerate(balls))
+        most = self._dimension_of_most()
+        balls = [self._ball(i, most) for i in range(len(self.landmarks))]
+        cut = sum(self._is_cut(i, inside, most) for i, (_, inside) in enumerate(balls))
         self.dimension = self._measure(balls)
         self.over = self._overdispersion()
         logs = self._densities(balls)
