@@ -79,7 +79,7 @@ def _times(seen: FileSurvey, time_path: str | None, columns: Columns) -> Iterato
     if path not in seen.columns:
         return
     if not is_rfc3339(seen.columns[path]):
-        yield from notes_on_times(seen, path, columns)
+        yield from notes_on_times(seen, path, columns, columns.key)
     elif time_path is None and not columns.time:
         text = f"{path} has times, but input.time_path is not set: outputs name the time of sending"
         yield Note(text, "as Kafka timestamps", Columns(time=(path,)))

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from resonance.pipeline.errors import some_of
+from resonance.pipeline.files.date_order import forms_in_order
 from resonance.pipeline.files.kinds import (
     FEWEST,
     Kinds,
@@ -94,7 +95,8 @@ def notes_on(
     paths = [path for path in seen.columns if path not in others]
     features = [path for path in kinds.numbers if path not in unused]
     clock = next(iter(kinds.clocks), None)
-    times = [] if clock is None else notes_on_times(seen, clock, columns)
+    sources = columns.key or (source.paths if source else ())
+    times = [] if clock is None else notes_on_times(seen, clock, columns, sources)
     return [
         *notes_on_numbers(seen, paths, kinds.numbers),
         *_stand_ins(seen, features),
@@ -207,7 +209,7 @@ def hardly_varying(column: Column) -> str:
     return f"{column.common:g} in " + ("all records" if share == 1 else f"{min(100 * share, 99.9):.1f} % of them")
 
 
-def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[Note]:
+def notes_on_times(seen: FileSurvey, path: str, columns: Columns, sources: Sequence[str]) -> Iterator[Note]:
     """Yield notes on the column of times, unless the records have their times from it already."""
     column = seen.columns[path]
     if nothing := words(column):
@@ -229,8 +231,12 @@ def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[No
         text = f"{path} has times that input.time_path cannot read, such as {example}: it reads RFC 3339 with a zone, "
         text += "and milliseconds since 1970"
         forms = [""] if is_time(column) else time_forms(column)
-    if len(forms) == 1:
-        yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=paths, time_form=forms[0] or None))
+    found = forms_in_order(seen, paths, forms, sources)
+    if len(found) == 1:
+        if len(forms) > 1:
+            others = " or ".join(repr(form) for form in forms if form not in found)
+            text += f"; their order says that the form is {found[0]!r}; if it is {others}, say so by --time-form"
+        yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=paths, time_form=found[0] or None))
     else:
         options = shlex.join(Columns(time=paths).options)
         yield Note(f"{text}; name their form: {options} --time-form {' or '.join(map(repr, forms)) or 'FORM'}")
