@@ -9,7 +9,7 @@ from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import Json, load_outputs
 from resonance.pipeline.cli.output import end, footnote, print_incidents, print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError, counted, nearest, second
+from resonance.pipeline.errors import ConfigurationError, counted, second, unnamed_streams
 from resonance.schemas import ClusterNames, Incident
 
 if TYPE_CHECKING:
@@ -104,9 +104,8 @@ def alerts(
         ]
         is_new = not any(end for _, end in reader.bounds(list(filter(reader.has, outputs))).values())
         names = named.read_names(reader, settings)
-    for stream in streams or ():
-        if happened.streams and stream not in happened.streams:
-            raise ConfigurationError(f"--stream {stream}: no output names it{nearest(stream, happened.streams, 3)}")
+    if happened.streams and (missing := sorted({*(streams or ())}.difference(happened.streams))):
+        raise ConfigurationError(f"--stream: {unnamed_streams(missing, happened.streams)}")
     found = [alert for alert in table.alerts() if not streams or alert["stream"] in streams]
     ended = [alert for alert in table.ended() if not streams or alert.payload["stream"] in streams]
     ones = [one for one in happened.incidents() if not streams or set(streams) & set(one["streams"])]

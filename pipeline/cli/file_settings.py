@@ -125,10 +125,8 @@ def for_file(
         paths = dict.fromkeys((*features, *settings.prepare.categories))
         suggested["input.features"] = [path for path in paths if path != truth]
         say(f"input.features: {', '.join(suggested['input.features'])}")
-    if gaps := sorted(suggestion.gaps.items(), key=lambda each: -each[1]):
-        most = ", ".join(f"{path} in {count:,}" for path, count in gaps[:3])
-        others = f" and {len(gaps) - 3} more" if len(gaps) > 3 else ""
-        say(f"missing: {most}{others} of {counted(found.seen.records, 'record')} (prepare.missing)")
+    if suggestion.missing:
+        say(f"{suggestion.missing} (prepare.missing)")
     return {**topic, **suggested}, found.columns
 
 

@@ -6,7 +6,7 @@ from resonance.pipeline.config.fields import FIELD
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import first_of, nearest
 from resonance.pipeline.files.kinds import Kinds, is_constant, is_rfc3339
-from resonance.pipeline.files.notes import Note, hardly_varying, notes_on_numbers, notes_on_times
+from resonance.pipeline.files.notes import Note, hardly_varying, missing_in, notes_on_numbers, notes_on_times
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import source_of
 from resonance.pipeline.files.survey import FileSurvey
@@ -64,13 +64,10 @@ def notes_on_paths(seen: FileSurvey, settings: Settings, named: Mapping[str, Seq
 
 
 def _gaps(seen: FileSurvey, features: Sequence[str], settings: Settings) -> Iterator[Note]:
-    gaps = {path: seen.records - seen.columns[path].present for path in features}
-    most = max(gaps, key=lambda path: gaps[path], default=None)
-    if most is not None and gaps[most] and settings.prepare.missing == "reject":
+    if settings.prepare.missing == "reject" and (missing := missing_in(seen, features)):
         yield Note(
-            f"{most} is missing in {gaps[most]:,} of {seen.records:,} records: these would be dead letters, unless "
-            "prepare.missing is mean or a number",
-            dead_letters=gaps[most],
+            f"{missing}: these would be dead letters, unless prepare.missing is mean or a number",
+            dead_letters=max(seen.records - seen.columns[path].present for path in features),
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from resonance.pipeline.errors import some_of
+from resonance.pipeline.errors import counted, some_of
 from resonance.pipeline.files.date_order import forms_in_order
 from resonance.pipeline.files.kinds import (
     FEWEST,
@@ -136,6 +136,13 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
         text = f"{what}{note.text}" if note.text not in sharing else f"{what}: these would be dead letters"
         unused = sum(seen.columns[path].strange for path in sharing if path in numbers)
         yield Note(text, note.remedy, note.change, dead_letters=min(unused, seen.records))
+
+
+def missing_in(seen: FileSurvey, features: Iterable[str]) -> str:
+    """Return which features that some records have others lack, those of the most records first; empty for none."""
+    gaps = {path: seen.records - seen.columns[path].present for path in features if path in seen.columns}
+    names = [f"{path} in {gaps[path]:,}" for path in sorted(gaps, key=lambda each: -gaps[each]) if gaps[path]]
+    return f"missing: {some_of(names, _NAMED)} of {counted(seen.records, 'record')}" if names else ""
 
 
 def _as_text(column: Column) -> Note | None:
