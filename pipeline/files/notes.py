@@ -117,12 +117,12 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
         if column.kinds[str]:
             if (note := _as_text(column)) is not None:
                 groups[note].append(path)
-            elif path in numbers:
+            if path in numbers and (note is None or not note.remedy):
                 few = column.strange == column.kinds[str] and len(column.words) <= FEW
                 values = {text for text in column.words if _VALUE.match(text)}
                 if few and column.words > values:
                     groups[_missing(column.words - values)].append(path)
-                if values or not few:
+                if note is None and (values or not few):
                     groups[Note(path)].append(path)
         elif column.strange and path in numbers:
             groups[Note(path)].append(path)
@@ -131,7 +131,9 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
         several = len(sharing) > 1
         # Records may lack one number or several: with each of these columns there are more, as `dead_letters` has it.
         strange = min(sum(seen.columns[path].strange for path in sharing), seen.records)
-        count = f"{'up to ' * several}{strange:,} of {seen.records:,} records, such as {_short(most.stranger)}"
+        # The same one after others of the column are read as missing.
+        example = _short(next(iter(note.change.nulls or texts_with_digits(most)), most.stranger))
+        count = f"{'up to ' * several}{strange:,} of {seen.records:,} records, such as {example}"
         what = f"{_listed(sharing)} {'are no numbers' if several else 'is no number'} in {count}"
         text = f"{what}{note.text}" if note.text not in sharing else f"{what}: these would be dead letters"
         unused = sum(seen.columns[path].strange for path in sharing if path in numbers)

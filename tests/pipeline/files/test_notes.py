@@ -43,7 +43,8 @@ def test_texts_that_mean_numbers_are_named(values, option, said):
         (["15 kg", "1.5 kg"] * 9, ["'15 kg', a number with a unit (kg): write numbers alone, all in one unit"], [""]),
         ([*range(40), "0.48kg", "480 g"], ["'0.48kg', a number with a unit (g, kg): write"], [""]),
         ([*range(40), "<0.5", "5-10"], ["'<0.5': these would be dead letters"], [""]),
-        ([*range(40), "> 3", "N/A"], ["these would be"] * 2, ["--null N/A", ""]),
+        ([*range(40), "> 3", "N/A"], ["as 'N/A': these would be", "as '> 3': these would be"], ["--null N/A", ""]),
+        ([*range(40), "N/A", "5 kg"], ["as '5 kg', a number with a unit (kg)", "as 'N/A'"], ["", "--null N/A"]),
     ],
 )
 def test_texts_with_a_value_are_not_read_as_missing(values, said, options):
