@@ -1,6 +1,7 @@
 """Files become the records that would be produced, and what is wrong in them is named with its line."""
 
 import gzip
+import json
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -74,6 +75,18 @@ def test_cells_of_csv_become_numbers_null_or_text(tmp_path, delimiter):
 def test_quoted_cells_may_hold_delimiters_quotes_and_lines(tmp_path):
     path = written(tmp_path, "a.csv.gz", 'a,b\n1,2\n"1,5","say ""x""\nand y"\n')
     assert values(path) == [{"a": 1, "b": 2}, {"a": "1,5", "b": 'say "x"\nand y'}]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_columns_of_json_are_read_as_rows(tmp_path, indent):
+    columns = {"a": [0.1, *range(2_999)], "b": [None, *range(2_999)]}
+    rows = [dict(zip("ab", row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    numbered = {name: {str(n): value for n, value in enumerate(own)} for name, own in columns.items()}
+    for each in (columns, numbered):
+        assert values(written(tmp_path, "a.json", json.dumps(each, indent=indent))) == rows
+    for each in ({"a": [1, 2], "b": [3]}, {"a": [1], "b": [2]}, {"a": [1, 2]}, {"a": {"x": 1}, "b": {"x": 2}}):
+        assert values(written(tmp_path, "a.json", json.dumps(each, indent=indent))) == [each]
+    assert values(written(tmp_path, "a.jsonl", json.dumps(columns))) == [columns]
 
 
 @pytest.mark.parametrize("inside", ["\u2028", "\x85", "\x0b", "\x0c", "\x1c"])
