@@ -123,8 +123,9 @@ def for_file(
         raise ConfigurationError(f"{file}: {what}")
     if isinstance(features := suggested.get("input.features"), list):
         paths = dict.fromkeys((*features, *settings.prepare.categories))
-        suggested["input.features"] = [path for path in paths if path != truth]
-        say(f"input.features: {', '.join(suggested['input.features'])}")
+        suggested["input.features"] = features = [path for path in paths if path != truth]
+    if features:
+        say(f"input.features: {features if isinstance(features, str) else ', '.join(features)}")
     if suggestion.missing:
         say(f"{suggestion.missing} (prepare.missing)")
     return {**topic, **suggested}, found.columns

@@ -114,6 +114,24 @@ def test_columns_of_csv_can_be_chosen_and_give_key_and_time(tmp_path):
     assert list(values(path)[0]) == ["host", "ts", "load"], "a column without a name is left out"
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("site,,heat,,\nid,at,in,out,in\na,b,1,2,3\n", ["site id", "site at", "heat in", "heat out", "heat in_2"]),
+        ("title\n\n,heat,\nid,in,out\na,1,2\n", ["id", "heat in", "heat out"]),
+        # A line of units, records whose numbers come later, and columns without names.
+        ("at;heat;\n;°C;\na;1;\n", ["at", "heat", ""]),
+        ("at,heat,\nx,N/A,y\nz,N/A,y\n", ["at", "heat", ""]),
+        (",heat,\n0,1,x\n1,2,y\n", ["", "heat", ""]),
+    ],
+)
+def test_a_header_of_two_lines_has_groups_of_columns_and_their_names(tmp_path, text, names):
+    path = written(tmp_path, "a.csv", text)
+    with RecordFile(path) as file:
+        assert file.names == names
+    assert len(records(path)) == 2 - all(names)
+
+
 def test_a_word_can_mean_that_nothing_is_there(tmp_path):
     path = written(tmp_path, "a.csv", "x,y\n1,NA\nNA,a\n0,-\n")
     assert values(path, nulls=("NA", "-")) == [{"x": 1, "y": None}, {"x": None, "y": "a"}, {"x": 0, "y": None}]

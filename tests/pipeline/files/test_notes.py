@@ -27,6 +27,8 @@ def column(values):
         (["1.5", "-2"] * 9, "--numbers", "a number as text"),
         (["1,5", "-2"] * 9, "--decimal , --numbers", "with a decimal comma"),
         (["1,500", 999, "$2,000.50"] * 9, "--numbers", "with a unit or thousands"),
+        (["1 500", "22 000 500.5", "0.5"] * 9, "--numbers", "with a unit or thousands"),
+        (["1 500,25", "22 000 500", "0,5 %"] * 9, "--decimal , --numbers", "with a decimal comma"),
         (["7,5 %", "12,25 %"] * 9, "--decimal , --numbers", "with a decimal comma"),
     ],
 )
