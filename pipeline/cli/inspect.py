@@ -52,7 +52,7 @@ Stored = Annotated[bool, typer.Option("--stored", help="Show the newest snapshot
 At = Annotated[
     str | None, typer.Option("--at", metavar=PLACE, help="Show the state at a time or an offset in the past.")
 ]
-Peers = Annotated[bool, typer.Option("--peers", help="List the streams that are unlike the others.")]
+Peers = Annotated[bool, typer.Option("--peers", help="List the streams whose recent records are unlike the others.")]
 
 Records = Annotated[bool, typer.Option("--records", help="Show the records that are most typical of CLUSTER.")]
 As = Annotated[str | None, typer.Option("--as", metavar="NAME", help="Name CLUSTER; an empty NAME removes its name.")]

@@ -63,9 +63,8 @@ def hint(unlike: int, compared: int) -> None:
 
 def _verdict(unlike: int, compared: int) -> str:
     """Return how many streams are unlike their peers."""
-    if not unlike:
-        return f"none of {compared:,} streams is unlike its peers in its recent records"
-    return f"{unlike:,} of {compared:,} streams {'are unlike their' if unlike > 1 else 'is unlike its'} peers"
+    its, are = ("their", "are") if unlike > 1 else ("its", "is")
+    return f"{unlike or 'none'} of {compared:,} streams {are} unlike {its} peers in {its} recent records"
 
 
 def in_words(where: "Sequence[peers.FeatureBound]") -> str:

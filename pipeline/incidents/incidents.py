@@ -305,7 +305,7 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], 
         how = f"{values}: Fahrenheit or Celsius" if unit.is_degrees else f"x {number(unit.factor)}"
         return f"{unit.feature} in another unit{since}, {how}"
     if is_broken:
-        return f"broke{at}{behind}; unlike the other {incident['known'] - 1:,} streams"
+        return f"broke{at}{behind}; alone among {incident['known']:,} streams"
     if incident["kind"] == "like_others":
         return f"records as most other streams have them{since}{behind}"
     if incident["kind"] in ("new_kind", "back"):
