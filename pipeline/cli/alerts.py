@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import Json, load_outputs
+from resonance.pipeline.cli.options import Json, Streams, load_outputs
 from resonance.pipeline.cli.output import end, footnote, print_incidents, print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, counted, second, unnamed_streams
+from resonance.pipeline.stream_keys import readable
 from resonance.schemas import ClusterNames, Incident
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ PATIENCE = 30.0
 SHOWN = 10
 """Incidents that are over that are shown; --json has all."""
 
-Streams = Annotated[
-    list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
-]
 To = Annotated[
     str | None,
     typer.Option(
@@ -162,7 +160,7 @@ def _text(payload: Mapping[str, Any], names: ClusterNames) -> str:
     from resonance.pipeline.watch import named
 
     text: str = payload["text"]
-    return named.with_names(text, named.mentioned(payload), names)
+    return readable(named.with_names(text, named.mentioned(payload), names), payload["stream"])
 
 
 def _cleared(one: "alert_table.ClearedAlert", names: ClusterNames) -> tuple[str, ...]:
@@ -172,6 +170,6 @@ def _cleared(one: "alert_table.ClearedAlert", names: ClusterNames) -> tuple[str,
     payload, text = one.payload, _text(one.payload, names)
     if one.learned:
         text = f"learned: {', '.join(one.learned)} came meanwhile, and is normal for {payload['stream']} now"
-        text = named.with_names(text, one.learned, names)
+        text = readable(named.with_names(text, one.learned, names), payload["stream"])
     times = second(payload["since"]), second(payload["time"])
     return *times, payload["severity"], payload["rule"], text

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from resonance.pipeline.cli.output import cell, footnote, print_table
 from resonance.pipeline.errors import counted, minute
+from resonance.pipeline.stream_keys import readable
 
 if TYPE_CHECKING:
     from resonance.pipeline.peers import peers
@@ -35,8 +36,8 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
         for each in kept:
             since = minute(each.since) if each.since else each.by and f"by {minute(each.by)}"
             usual = f"{cell(each.low)} to {cell(each.high)}"
-            work = in_words(each.where)
-            rows.append([name, each.feature, each.change, each.value, each.median, usual, each.far, since, work])
+            figures = each.feature, each.change, each.value, each.median, usual, each.far
+            rows.append([readable(name, name), *figures, since, in_words(each.where)])
     if rows:
         columns = len(COLUMNS) if any(row[-1] for row in rows) else -1
         print_table(COLUMNS[:columns], [row[:columns] for row in rows])

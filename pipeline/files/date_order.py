@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from resonance.pipeline.files.sources import rows_of
 from resonance.pipeline.files.survey import FileSurvey
@@ -12,18 +12,6 @@ from resonance.pipeline.timestamps import timestamp_of
 
 FAR: Final = 5
 """How many times as often a wrong form goes back, or as uneven its steps are, at least: a month is 30 days."""
-
-
-class _Order(NamedTuple):
-    turns: int
-    """How often times leave their direction; those of a file may fall."""
-    spread: float
-    """All steps by the usual one."""
-
-    def surpasses(self, other: "_Order") -> bool:
-        """Return whether it is clearly the better one."""
-        even = self.turns <= other.turns and FAR * self.spread <= other.spread
-        return even or other.turns >= FAR * max(self.turns, 1)
 
 
 def forms_in_order(
@@ -39,8 +27,13 @@ def forms_in_order(
     read = {form: [[_time(row, form) for row in own] for own in rows.values()] for form in forms}
     unread = {form: sum(each.count(None) for each in times) for form, times in read.items()}
     orders = {form: _order(times) for form, times in read.items() if unread[form] == min(unread.values())}
-    best = [one for one in orders if all(orders[one].surpasses(each) for other, each in orders.items() if other != one)]
-    return best or forms
+    best = [one for one, own in orders.items() if all(_surpasses(own, each) for each in orders.values() if each != own)]
+    return best if len(best) == 1 else forms
+
+
+def _surpasses(one: tuple[int, float], other: tuple[int, float]) -> bool:
+    is_even = one[0] <= other[0] and FAR * one[1] <= other[1]
+    return is_even or other[0] >= FAR * max(one[0], 1)
 
 
 def _time(row: Sequence[Any], form: str) -> int | None:
@@ -50,8 +43,9 @@ def _time(row: Sequence[Any], form: str) -> int | None:
         return None
 
 
-def _order(times: Sequence[Sequence[int | None]]) -> _Order:
+def _order(times: Sequence[Sequence[int | None]]) -> tuple[int, float]:
+    """Return how often times leave their direction, which may be backwards, and all steps by the usual one."""
     known = ([time for time in own if time is not None] for own in times)
     steps = [after - before for own in known for before, after in pairwise(own) if after != before]
     falls, sizes = sum(step < 0 for step in steps), list(map(abs, steps)) or [1]
-    return _Order(min(falls, len(steps) - falls), sum(sizes) / median(sizes))
+    return min(falls, len(steps) - falls), sum(sizes) / median(sizes)
