@@ -9,9 +9,10 @@ _ID: Final = re.compile(r"[\w.~:%-]*", re.ASCII)
 _PREFIX: Final = re.compile(r"(?:[\w.-]+\.)?p[0-9]+:|", re.ASCII)
 
 
-def readable(text: str, *streams: str) -> str:
+def readable(text: str, *streams: str | None) -> str:
     """Return a text that has the ids of streams with their keys instead, but in ids of clusters."""
-    for name in streams:
+    # An alert of a partition has no stream.
+    for name in filter(None, streams):
         with suppress(UnicodeDecodeError):
             text = re.sub(rf"{re.escape(name)}(?![\w%/])", unquote(name, errors="strict").replace("\\", r"\\"), text)
     return text

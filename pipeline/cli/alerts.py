@@ -156,20 +156,18 @@ def _show_incidents(ones: Sequence[Incident], names: ClusterNames) -> None:
         footnote(f"{more:,} more are over: --json has them")
 
 
-def _text(payload: Mapping[str, Any], names: ClusterNames) -> str:
+def _text(payload: Mapping[str, Any], names: ClusterNames, learned: Sequence[str] = ()) -> str:
+    """Return the sentence of an alert, or what was learned at its end."""
     from resonance.pipeline.watch import named
 
     text: str = payload["text"]
-    return readable(named.with_names(text, named.mentioned(payload), names), payload["stream"])
+    if learned:
+        text = f"learned: {', '.join(learned)} came meanwhile, and is normal for {payload['stream']} now"
+    return readable(named.with_names(text, learned or named.mentioned(payload), names), payload["stream"])
 
 
 def _cleared(one: "alert_table.ClearedAlert", names: ClusterNames) -> tuple[str, ...]:
     """Return the row of a cleared alert: when, severity, rule, and how it ended."""
-    from resonance.pipeline.watch import named
-
-    payload, text = one.payload, _text(one.payload, names)
-    if one.learned:
-        text = f"learned: {', '.join(one.learned)} came meanwhile, and is normal for {payload['stream']} now"
-        text = readable(named.with_names(text, one.learned, names), payload["stream"])
+    payload = one.payload
     times = second(payload["since"]), second(payload["time"])
-    return *times, payload["severity"], payload["rule"], text
+    return *times, payload["severity"], payload["rule"], _text(payload, names, one.learned)

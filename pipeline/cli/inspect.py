@@ -274,9 +274,9 @@ def _as_json(stream: "inspection.InspectedStream", called: ClusterNames, automat
 
 def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic: AutomaticNames, *, wide: bool) -> None:
     """Print a stream and its clusters."""
-    name, of = readable(stream.stream, stream.stream), f"version {stream.version} ({stream.engine})"
+    shown_name, of = readable(stream.stream, stream.stream), f"version {stream.version} ({stream.engine})"
     clusters = counted(len(stream.clusters), "cluster")
-    footnote(f"{name}, {of}: {clusters} after {counted(stream.records, 'record')}")
+    footnote(f"{shown_name}, {of}: {clusters} after {counted(stream.records, 'record')}")
     when = f" ({stream.time})" if stream.time else ""
     footnote(f"as of {stream.topic}[{stream.partition}]@{stream.next - 1}{when}; {_since(stream)}")
     if (labels := stream.labels) is not None:

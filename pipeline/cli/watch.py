@@ -156,8 +156,7 @@ def _print(outputs: "Sequence[watched.WatchedOutput]", names: ClusterNames, *, e
         lines = []
         for alike in alike_alerts.together(outputs, watched.alert_of, each=each):
             kind = alike[0].kind
-            streams = filter(None, map(watched.stream_of, alike))
-            text = readable(watched.as_line(*alike, names=names), *streams)
+            text = readable(watched.as_line(*alike, names=names), *map(watched.stream_of, alike))
             first, *more = fitted(f"{watched.time_of(alike[0]):19}  {kind:{width}}  {text}", _MARGIN)
             styled = typer.style(kind, fg=COLOURS[kind]) if coloured else kind
             lines += [first[:_MARGIN] + styled + first[_MARGIN + len(kind) :], *more]

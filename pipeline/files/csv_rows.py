@@ -256,7 +256,7 @@ def _two_lines(names: Sequence[str], rows: Iterator[list[str]]) -> list[str]:
     is_second = len(second) == len(names) and any(second[at].strip() for at in unnamed)
     if not is_second or any(map(number, second)) or not any(map(number, third)):
         return []
-    groups = accumulate(names, lambda group, name: name or group)
+    groups: Iterator[str] = accumulate(names, lambda group, name: name or group)
     return [f"{group} {name.strip()}".strip() for group, name in zip(groups, second, strict=True)]
 
 

@@ -23,7 +23,11 @@ def notes_on_settings(seen: FileSurvey, settings: Settings, columns: Columns) ->
         if path in seen.columns and path not in settings.prepare.categories
     ]
     if given.sparse is None and not isinstance(given.features, str):
-        notes += [*notes_on_numbers(seen, features, features), *_gaps(seen, features, settings)]
+        notes += notes_on_numbers(seen, features, features)
+        if settings.prepare.missing == "reject" and (missing := missing_in(seen, features)):
+            most = max(seen.records - seen.columns[path].present for path in features)
+            text = f"{missing}: these would be dead letters, unless prepare.missing is mean or a number"
+            notes.append(Note(text, dead_letters=most))
         constant = [path for path in features if is_constant(seen.columns[path], seen.records)]
         if constant:
             reasons = ", ".join(f"{path} ({hardly_varying(seen.columns[path])})" for path in constant)
@@ -61,14 +65,6 @@ def notes_on_paths(seen: FileSurvey, settings: Settings, named: Mapping[str, Seq
             text = f"{setting} names what no record has: {', '.join(missing)}; it has {first_of([*seen.columns], 20)}"
             notes.append(Note(text, dead_letters=seen.records if setting in needed else 0))
     return notes
-
-
-def _gaps(seen: FileSurvey, features: Sequence[str], settings: Settings) -> Iterator[Note]:
-    if settings.prepare.missing == "reject" and (missing := missing_in(seen, features)):
-        yield Note(
-            f"{missing}: these would be dead letters, unless prepare.missing is mean or a number",
-            dead_letters=max(seen.records - seen.columns[path].present for path in features),
-        )
 
 
 def _times(seen: FileSurvey, time_path: str | None, columns: Columns) -> Iterator[Note]:

@@ -1,7 +1,4 @@
-"""JSONL: one JSON object per line, unchanged where no members are chosen.
-
-An array of objects is read as these, and a file of JSON that is one object of columns as their rows.
-"""
+"""JSONL: one JSON object per line, unchanged where no members are chosen; or an array of objects, or their columns."""
 
 import io
 import re

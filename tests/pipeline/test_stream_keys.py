@@ -15,4 +15,4 @@ def test_a_stream_is_read_by_its_key_and_chosen_by_its_key_or_its_id(prefix, key
 
 
 def test_a_key_that_is_no_text_stays_as_ids_have_it():
-    assert readable("p0:%FF drifted", "p0:%FF") == "p0:%FF drifted"
+    assert readable("p0:%FF drifted", "p0:%FF", None) == "p0:%FF drifted"
