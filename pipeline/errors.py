@@ -148,6 +148,14 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     return offered(difflib.get_close_matches(name if most > 1 else name.lower(), names, most, cutoff))
 
 
+def unnamed_streams(streams: Sequence[str], known: Iterable[str]) -> str:
+    """Return the sentence about streams that no output names, with the nearest of the others."""
+    names = sorted(known)
+    near = "".join(nearest(each, names, 3) for each in streams)
+    others = f"; there are {first_of(names, 10)}" if names else ", nor any other stream"
+    return f"no output names {' or '.join(streams)}{near}{others}"
+
+
 def offered(names: Iterable[str]) -> str:
     """Return a question that offers names, or an empty string for none."""
     words = " or ".join(names)

@@ -12,7 +12,10 @@ PICTURE = ROOT / "docs" / "floors.svg"
 
 FLOORS = (
     ("text",),
-    ("bounded_cache", "columns", "crash_points", "errors", "exact_json", "json_paths", "logs", "machine", "timestamps"),
+    (
+        *("bounded_cache", "columns", "crash_points", "errors", "exact_json", "json_paths", "logs", "machine"),
+        *("stream_keys", "timestamps"),
+    ),
     ("disk_map", "memory_budget", "records"),
     ("config", "mismatches", "record_columns"),
     ("registry",),

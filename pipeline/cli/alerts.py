@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import Json, load_outputs
+from resonance.pipeline.cli.options import Json, Streams, load_outputs
 from resonance.pipeline.cli.output import end, footnote, print_incidents, print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError, counted, nearest, second
+from resonance.pipeline.errors import ConfigurationError, counted, second, unnamed_streams
+from resonance.pipeline.stream_keys import readable
 from resonance.schemas import ClusterNames, Incident
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ PATIENCE = 30.0
 SHOWN = 10
 """Incidents that are over that are shown; --json has all."""
 
-Streams = Annotated[
-    list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
-]
 To = Annotated[
     str | None,
     typer.Option(
@@ -104,9 +102,8 @@ def alerts(
         ]
         is_new = not any(end for _, end in reader.bounds(list(filter(reader.has, outputs))).values())
         names = named.read_names(reader, settings)
-    for stream in streams or ():
-        if happened.streams and stream not in happened.streams:
-            raise ConfigurationError(f"--stream {stream}: no output names it{nearest(stream, happened.streams, 3)}")
+    if happened.streams and (missing := sorted({*(streams or ())}.difference(happened.streams))):
+        raise ConfigurationError(f"--stream: {unnamed_streams(missing, happened.streams)}")
     found = [alert for alert in table.alerts() if not streams or alert["stream"] in streams]
     ended = [alert for alert in table.ended() if not streams or alert.payload["stream"] in streams]
     ones = [one for one in happened.incidents() if not streams or set(streams) & set(one["streams"])]
@@ -159,20 +156,18 @@ def _show_incidents(ones: Sequence[Incident], names: ClusterNames) -> None:
         footnote(f"{more:,} more are over: --json has them")
 
 
-def _text(payload: Mapping[str, Any], names: ClusterNames) -> str:
+def _text(payload: Mapping[str, Any], names: ClusterNames, learned: Sequence[str] = ()) -> str:
+    """Return the sentence of an alert, or what was learned at its end."""
     from resonance.pipeline.watch import named
 
     text: str = payload["text"]
-    return named.with_names(text, named.mentioned(payload), names)
+    if learned:
+        text = f"learned: {', '.join(learned)} came meanwhile, and is normal for {payload['stream']} now"
+    return readable(named.with_names(text, learned or named.mentioned(payload), names), payload["stream"])
 
 
 def _cleared(one: "alert_table.ClearedAlert", names: ClusterNames) -> tuple[str, ...]:
     """Return the row of a cleared alert: when, severity, rule, and how it ended."""
-    from resonance.pipeline.watch import named
-
-    payload, text = one.payload, _text(one.payload, names)
-    if one.learned:
-        text = f"learned: {', '.join(one.learned)} came meanwhile, and is normal for {payload['stream']} now"
-        text = named.with_names(text, one.learned, names)
+    payload = one.payload
     times = second(payload["since"]), second(payload["time"])
-    return *times, payload["severity"], payload["rule"], text
+    return *times, payload["severity"], payload["rule"], _text(payload, names, one.learned)

@@ -123,12 +123,11 @@ def for_file(
         raise ConfigurationError(f"{file}: {what}")
     if isinstance(features := suggested.get("input.features"), list):
         paths = dict.fromkeys((*features, *settings.prepare.categories))
-        suggested["input.features"] = [path for path in paths if path != truth]
-        say(f"input.features: {', '.join(suggested['input.features'])}")
-    if gaps := sorted(suggestion.gaps.items(), key=lambda each: -each[1]):
-        most = ", ".join(f"{path} in {count:,}" for path, count in gaps[:3])
-        others = f" and {len(gaps) - 3} more" if len(gaps) > 3 else ""
-        say(f"missing: {most}{others} of {counted(found.seen.records, 'record')} (prepare.missing)")
+        suggested["input.features"] = features = [path for path in paths if path != truth]
+    if features:
+        say(f"input.features: {features if isinstance(features, str) else ', '.join(features)}")
+    if suggestion.missing:
+        say(f"{suggestion.missing} (prepare.missing)")
     return {**topic, **suggested}, found.columns
 
 

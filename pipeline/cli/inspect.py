@@ -14,6 +14,7 @@ from resonance.pipeline.cli.output import cell, footnote, print_json, print_line
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, ResonanceError, counted, first_of, minute, number, some_of
+from resonance.pipeline.stream_keys import readable, stream_id
 from resonance.schemas import AutomaticNames, ClusterEvent, ClusterNames, sets_apart
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ ROUNDING = 1e-12
 OneCluster = Annotated[
     str | None, typer.Argument(metavar="CLUSTER", help="Id of a cluster, such as p0/1/3.", show_default=False)
 ]
-OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="Show this stream, such as p0.")]
+OneStream = Annotated[
+    str | None, typer.Option("--stream", parser=stream_id, metavar="STREAM", help="Show this stream, such as p0.")
+]
 
 Wide = Annotated[
     bool, typer.Option("--wide", help="Show the six features that differ most, nodes, and how clusters began.")
@@ -52,7 +55,7 @@ Stored = Annotated[bool, typer.Option("--stored", help="Show the newest snapshot
 At = Annotated[
     str | None, typer.Option("--at", metavar=PLACE, help="Show the state at a time or an offset in the past.")
 ]
-Peers = Annotated[bool, typer.Option("--peers", help="List the streams that are unlike the others.")]
+Peers = Annotated[bool, typer.Option("--peers", help="List the streams whose recent records are unlike the others.")]
 
 Records = Annotated[bool, typer.Option("--records", help="Show the records that are most typical of CLUSTER.")]
 As = Annotated[str | None, typer.Option("--as", metavar="NAME", help="Name CLUSTER; an empty NAME removes its name.")]
@@ -153,7 +156,7 @@ def inspect(
             ("stream", "version", "next offset", "offsets since", "records", "clusters", "snapshot written"),
             [
                 (
-                    s.stream,
+                    readable(s.stream, s.stream),
                     s.version,
                     s.next,
                     s.behind,
@@ -271,10 +274,9 @@ def _as_json(stream: "inspection.InspectedStream", called: ClusterNames, automat
 
 def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic: AutomaticNames, *, wide: bool) -> None:
     """Print a stream and its clusters."""
-    footnote(
-        f"{stream.stream}, version {stream.version} ({stream.engine}): {counted(len(stream.clusters), 'cluster')} "
-        f"after {counted(stream.records, 'record')}"
-    )
+    shown_name, of = readable(stream.stream, stream.stream), f"version {stream.version} ({stream.engine})"
+    clusters = counted(len(stream.clusters), "cluster")
+    footnote(f"{shown_name}, {of}: {clusters} after {counted(stream.records, 'record')}")
     when = f" ({stream.time})" if stream.time else ""
     footnote(f"as of {stream.topic}[{stream.partition}]@{stream.next - 1}{when}; {_since(stream)}")
     if (labels := stream.labels) is not None:

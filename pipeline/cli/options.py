@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.stream_keys import stream_id
 
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as configuration
@@ -37,6 +38,10 @@ Broker = Annotated[
 ]
 Topics = Annotated[str | None, typer.Option("--topics", metavar="TOPIC,...", help="Input topics (input.topics).")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Streams = Annotated[
+    list[str] | None,
+    typer.Option("--stream", parser=stream_id, metavar="STREAM", help="Only of this stream; repeatable."),
+]
 PLACE = "earliest|latest|OFFSET|TIME|-10m"
 """What every option takes that names a place in a log."""
 Picture = Annotated[

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from resonance.pipeline.cli.output import cell, footnote, print_table
 from resonance.pipeline.errors import counted, minute
+from resonance.pipeline.stream_keys import readable
 
 if TYPE_CHECKING:
     from resonance.pipeline.peers import peers
@@ -35,8 +36,8 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
         for each in kept:
             since = minute(each.since) if each.since else each.by and f"by {minute(each.by)}"
             usual = f"{cell(each.low)} to {cell(each.high)}"
-            work = in_words(each.where)
-            rows.append([name, each.feature, each.change, each.value, each.median, usual, each.far, since, work])
+            figures = each.feature, each.change, each.value, each.median, usual, each.far
+            rows.append([readable(name, name), *figures, since, in_words(each.where)])
     if rows:
         columns = len(COLUMNS) if any(row[-1] for row in rows) else -1
         print_table(COLUMNS[:columns], [row[:columns] for row in rows])
@@ -63,9 +64,8 @@ def hint(unlike: int, compared: int) -> None:
 
 def _verdict(unlike: int, compared: int) -> str:
     """Return how many streams are unlike their peers."""
-    if not unlike:
-        return f"none of {compared:,} streams is unlike its peers in its recent records"
-    return f"{unlike:,} of {compared:,} streams {'are unlike their' if unlike > 1 else 'is unlike its'} peers"
+    its, are = ("their", "are") if unlike > 1 else ("its", "is")
+    return f"{unlike or 'none'} of {compared:,} streams {are} unlike {its} peers in {its} recent records"
 
 
 def in_words(where: "Sequence[peers.FeatureBound]") -> str:

@@ -15,7 +15,7 @@ from resonance.pipeline.cli.options import Json, given, load, shared
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError, InputFileError, counted
+from resonance.pipeline.errors import ConfigurationError, InputFileError, counted, some_of
 from resonance.pipeline.files.rows import FileRecord
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 from resonance.pipeline.machine import collect_rarely
@@ -122,6 +122,9 @@ def produce(
         if first is None:
             skipped = f", and {counted(source.skipped, 'bad line')}" if source.skipped else ""
             raise InputFileError(f"{named} holds no records{skipped}; there is nothing to produce")
+        if source.nested:
+            inner = " within ".join(reversed(parse_path(source.nested[0])))
+            say(f"note: {some_of(source.nested, 3)}: dots in names make objects, such as {inner}")
         if dry_run:
             suggestion = _suggestion(found, settings, topic, names, target)
             _show(first[:limit], suggestion, topic, as_json=as_json)

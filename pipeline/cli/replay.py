@@ -16,6 +16,7 @@ from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC
 from resonance.pipeline.errors import ConfigurationError, counted, nearest, some_of
 from resonance.pipeline.machine import collect_rarely, cores
+from resonance.pipeline.stream_keys import readable
 from resonance.schemas import AlertRule, Incident
 
 if TYPE_CHECKING:
@@ -303,7 +304,7 @@ def _say_unwatched(summary: "replaying.Summary") -> None:
     """Print which streams have too few records for alerts and drifts."""
     from resonance.pipeline.replay import run as replay_run
 
-    names = [name for part in summary.parts for name in part.unwatched]
+    names = [readable(name, name) for part in summary.parts for name in part.unwatched]
     if names:
         footnote(
             f"too few records of {some_of(names, SHOWN)}: alerts are raised from about "

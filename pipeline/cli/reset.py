@@ -9,6 +9,7 @@ from resonance.pipeline.cli.options import PLACE, Json, load
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.stream_keys import stream_id
 
 if TYPE_CHECKING:
     from resonance.pipeline.checkpoint import deployment_context
@@ -20,7 +21,10 @@ every worker of the group first. Without --yes the command only prints its plan.
 OneStream = Annotated[
     str | None,
     typer.Option(
-        "--stream", metavar="STREAM", help="Forget only this stream's model: its next record begins its next version."
+        "--stream",
+        parser=stream_id,
+        metavar="STREAM",
+        help="Forget only this stream's model: its next record begins its next version.",
     ),
 ]
 ToArchive = Annotated[

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import PLACE, Json, load_outputs
+from resonance.pipeline.cli.options import PLACE, Json, Streams, load_outputs
 from resonance.pipeline.cli.output import fitted, json_text, say
+from resonance.pipeline.stream_keys import readable
 from resonance.schemas import ClusterNames
 
 if TYPE_CHECKING:
@@ -37,9 +38,6 @@ shows the answer to every record. Each topic comes in its order, with --until-en
 many streams that come together are one line. The command waits for topics that do not exist yet, belongs to no group
 and changes nothing, so any number of people can watch. For your own programs: docs/consuming.md."""
 
-Streams = Annotated[
-    list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
-]
 Kinds = Annotated[
     list[str] | None,
     typer.Option(
@@ -158,9 +156,8 @@ def _print(outputs: "Sequence[watched.WatchedOutput]", names: ClusterNames, *, e
         lines = []
         for alike in alike_alerts.together(outputs, watched.alert_of, each=each):
             kind = alike[0].kind
-            first, *more = fitted(
-                f"{watched.time_of(alike[0]):19}  {kind:{width}}  {watched.as_line(*alike, names=names)}", _MARGIN
-            )
+            text = readable(watched.as_line(*alike, names=names), *map(watched.stream_of, alike))
+            first, *more = fitted(f"{watched.time_of(alike[0]):19}  {kind:{width}}  {text}", _MARGIN)
             styled = typer.style(kind, fg=COLOURS[kind]) if coloured else kind
             lines += [first[:_MARGIN] + styled + first[_MARGIN + len(kind) :], *more]
     # One write for many lines, because there may be thousands a second.

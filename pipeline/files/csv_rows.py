@@ -11,7 +11,8 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise, takewhile
+from functools import partial
+from itertools import accumulate, islice, pairwise, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -42,9 +43,9 @@ _ZEEK: Final = "#separator"
 _ROWS: Final = 200
 _SEPARATOR: Final = re.compile(r'"?sep=([^\w"\r\n])"?\r?\n', re.IGNORECASE)
 _OF_TWO_BYTES: Final = re.compile("(?:[\udc81-\udcfe][\udca1-\udcfe]|[^\udc80-\udcff])*")
-# Between thousands another mark may stand, as in 1.234,5.
+# Between thousands another mark may stand, as in 1.234,5, or a space.
 _FRACTION: Final = re.compile(
-    r"[+-]?(?:[0-9]{1,18}|[0-9]{1,3}(?:(?P<group>[.,])[0-9]{3})+)(?!(?P=group))(?P<mark>[.,])[0-9]+"
+    r"[+-]?(?:[0-9]{1,18}|[0-9]{1,3}(?:(?P<group>[.,' \u00a0\u202f])[0-9]{3})+)(?!(?P=group))(?P<mark>[.,])[0-9]+"
 )
 
 
@@ -87,7 +88,11 @@ class CsvRows:
             strict=True,
             quoting=csv.QUOTE_NONE if is_log else csv.QUOTE_MINIMAL,
         )
-        self.names = _distinct(names or _header(self._reader, file))
+        if not names:
+            names = _header(self._reader, file)
+            if both := _two_lines(names, _first_rows(sample.split("\n")[before:], self._delimiter)):
+                names, _ = both, next(self._reader)
+        self.names = _distinct(names)
         """The header; empty for columns without a name, which are left out."""
         used, where = chosen(file, self.names, columns)
         order = [used[number] for number in in_order(where)]
@@ -232,11 +237,27 @@ def _delimiter(sample: str) -> tuple[str, int]:
 def _decimal(sample: str, delimiter: str) -> str:
     """Return the decimal separator of a sample: the comma where it divides cells that no comma delimits."""
     found: Counter[str] = Counter()
-    if delimiter != ",":
-        with contextlib.suppress(csv.Error):
-            for row in islice(csv.reader(sample.split("\n"), delimiter=delimiter, skipinitialspace=True), _ROWS):
-                found.update(match["mark"] for cell in row if (match := _FRACTION.fullmatch(cell.strip())))
+    for row in _first_rows(sample.split("\n"), delimiter) if delimiter != "," else ():
+        found.update(match["mark"] for cell in row if (match := _FRACTION.fullmatch(cell.strip())))
     return "," if found[","] > found["."] else "."
+
+
+def _first_rows(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    """Yield the first rows of some lines; none behind one that is malformed."""
+    with contextlib.suppress(csv.Error):
+        yield from islice(csv.reader(lines, delimiter=delimiter, skipinitialspace=True), _ROWS)
+
+
+def _two_lines(names: Sequence[str], rows: Iterator[list[str]]) -> list[str]:
+    """Return the names of a header of two lines, where the first names groups of columns; empty for any other."""
+    _, second, third = [*islice(filter(None, rows), 3), [], [], []][:3]
+    number = partial(as_number, comma=True, marked=True)
+    unnamed = {at for at, name in enumerate(names) if at and not name}
+    is_second = len(second) == len(names) and any(second[at].strip() for at in unnamed)
+    if not is_second or any(map(number, second)) or not any(map(number, third)):
+        return []
+    groups: Iterator[str] = accumulate(names, lambda group, name: name or group)
+    return [f"{group} {name.strip()}".strip() for group, name in zip(groups, second, strict=True)]
 
 
 def _header(reader: Iterator[list[str]], file: Path) -> list[str]:

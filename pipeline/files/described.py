@@ -6,7 +6,7 @@ from resonance.pipeline.config.fields import FIELD
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import first_of, nearest
 from resonance.pipeline.files.kinds import Kinds, is_constant, is_rfc3339
-from resonance.pipeline.files.notes import Note, hardly_varying, notes_on_numbers, notes_on_times
+from resonance.pipeline.files.notes import Note, hardly_varying, missing_in, notes_on_numbers, notes_on_times
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import source_of
 from resonance.pipeline.files.survey import FileSurvey
@@ -23,7 +23,11 @@ def notes_on_settings(seen: FileSurvey, settings: Settings, columns: Columns) ->
         if path in seen.columns and path not in settings.prepare.categories
     ]
     if given.sparse is None and not isinstance(given.features, str):
-        notes += [*notes_on_numbers(seen, features, features), *_gaps(seen, features, settings)]
+        notes += notes_on_numbers(seen, features, features)
+        if settings.prepare.missing == "reject" and (missing := missing_in(seen, features)):
+            most = max(seen.records - seen.columns[path].present for path in features)
+            text = f"{missing}: these would be dead letters, unless prepare.missing is mean or a number"
+            notes.append(Note(text, dead_letters=most))
         constant = [path for path in features if is_constant(seen.columns[path], seen.records)]
         if constant:
             reasons = ", ".join(f"{path} ({hardly_varying(seen.columns[path])})" for path in constant)
@@ -63,23 +67,12 @@ def notes_on_paths(seen: FileSurvey, settings: Settings, named: Mapping[str, Seq
     return notes
 
 
-def _gaps(seen: FileSurvey, features: Sequence[str], settings: Settings) -> Iterator[Note]:
-    gaps = {path: seen.records - seen.columns[path].present for path in features}
-    most = max(gaps, key=lambda path: gaps[path], default=None)
-    if most is not None and gaps[most] and settings.prepare.missing == "reject":
-        yield Note(
-            f"{most} is missing in {gaps[most]:,} of {seen.records:,} records: these would be dead letters, unless "
-            "prepare.missing is mean or a number",
-            dead_letters=gaps[most],
-        )
-
-
 def _times(seen: FileSurvey, time_path: str | None, columns: Columns) -> Iterator[Note]:
     path = next(iter(Kinds(seen).clocks), None) if time_path is None else time_path
     if path not in seen.columns:
         return
     if not is_rfc3339(seen.columns[path]):
-        yield from notes_on_times(seen, path, columns)
+        yield from notes_on_times(seen, path, columns, columns.key)
     elif time_path is None and not columns.time:
         text = f"{path} has times, but input.time_path is not set: outputs name the time of sending"
         yield Note(text, "as Kafka timestamps", Columns(time=(path,)))

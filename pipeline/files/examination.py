@@ -66,11 +66,14 @@ class Examination:
             found.notes.append(Note(f"{few}; --set stream=key gives each its own"))
         if self.decimal == "," and self.columns.decimal is None:
             found.notes.insert(0, Note("numbers have a decimal comma: 21,5 is 21.5; --decimal . reads them as text"))
-        for path, column in self.seen.columns.items():
-            if column.only(list) and dict in map(type, column.sample[0]):
-                found.notes.insert(
-                    0, Note(f"{path} holds several records; take them apart: jq -c '.{path}[]' FILE > NEW")
-                )
+        several = [
+            path for path, each in self.seen.columns.items() if each.only(list) and dict in map(type, each.sample[0])
+        ]
+        for path in several:
+            found.notes.insert(0, Note(f"{path} holds several records; take them apart: jq -c '.{path}[]' FILE > NEW"))
+        if len(self.seen.head) == 1 and not several and {dict, list} & {*map(type, self.seen.head[0].values())}:
+            how = 'on a line of its own; in pandas: to_json(FILE, orient="records", lines=True)'
+            found.notes.insert(0, Note(f"the file is a single record; if it holds several, write each {how}"))
         return found
 
     def add(self, records: list[FileRecord]) -> None:

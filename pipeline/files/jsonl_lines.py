@@ -1,4 +1,4 @@
-"""JSONL: one JSON object per line, unchanged where no members are chosen; an array of objects is read as these."""
+"""JSONL: one JSON object per line, unchanged where no members are chosen; or an array of objects, or their columns."""
 
 import io
 import re
@@ -62,6 +62,8 @@ class JsonlRows:
             if any(map(bytes.strip, self._head)) and _is_spread(self._head):
                 self._lines = _joined(chain(self._head, self._lines))
                 self._head = list(islice(self._lines, BATCH))
+            if ".json" in map(str.lower, file.suffixes):
+                self._head = _rows_of_columns(self._head, self._lines)
         found = [value for line in self._head if isinstance(value := _parsed(line), dict)]
         self.names: list[str] = leaf_paths(found[0]) if found else []
         """Paths in the first record."""
@@ -157,6 +159,25 @@ def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
             yield b""
     if depth:
         yield b"".join(parts)
+
+
+def _rows_of_columns(head: list[bytes], lines: Iterator[bytes]) -> list[bytes]:
+    """Return the rows of a file that is one object of columns, as lines; of any other what was read of it."""
+    # An object that is spread ends on its last line.
+    while not any(map(bytes.strip, head)) and (more := list(islice(lines, BATCH))):
+        head += more
+    head += islice(lines, 1)
+    only, *others = islice(filter(bytes.strip, head), 2)
+    value = None if others else _parsed(only)
+    if type(value) is not dict or len(value) < 2:
+        return head
+    columns = list(exact_json.exact(only, value).values())
+    if all(type(each) is dict and [*each] == [*map(str, range(len(each)))] for each in columns):
+        # So pandas writes them, with the numbers of the rows.
+        columns = [[*each.values()] for each in columns]
+    if not all(type(each) is list and len(each) == len(columns[0]) > 1 for each in columns):
+        return head
+    return [exact_json.dumps(dict(zip(value, row, strict=True))) for row in zip(*columns, strict=True)]
 
 
 def _whole(text: bytes, number: int) -> FileRecord | BadRow:

@@ -109,7 +109,7 @@ def is_time(column: Column) -> bool:
 
 def time_forms(column: Column) -> list[str]:
     """Return the forms in which the first times of a column are written, as options take them."""
-    if _epochs(column) and _is_within(column, _SCALES[:1]):
+    if len(_epochs(column)) == len(column.sample) and _is_within(column, _SCALES[:1]):
         return [SECONDS]
     return _forms_of([text for value in column.sample if _DIGIT.search(text := str(value))])
 
@@ -212,8 +212,10 @@ def _tells_time(name: str, column: Column) -> bool:
             return False
         digits = column.only(int) and bool(_forms_of(list(map(str, column.sample))))
         return digits or any(_is_within(column, [those]) for those in _SCALES)
-    texts = texts_with_digits(column)
-    return column.only(str) and bool(texts) and (bool(_TIME.fullmatch(name)) or all(map(_CLOCK.fullmatch, texts)))
+    texts, is_named = texts_with_digits(column), bool(_TIME.fullmatch(name))
+    # Some may be milliseconds, others texts.
+    fits = column.only(str) or (column.only(str, int, float) and is_named and _is_within(column, _SCALES))
+    return fits and bool(texts) and (is_named or all(map(_CLOCK.fullmatch, texts)))
 
 
 def _as_clock(column: Column) -> tuple[int, bool, int, int]:

@@ -32,7 +32,7 @@ def places(members: Mapping[str, str], file: FilePath) -> Places:
     """Return where members stand, as nested names with the number of each at the leaves."""
     root: Places = {}
     for number, member in enumerate(members):
-        *containers, last = _path(member)
+        *containers, last = as_path(member)
         target = root
         for name in containers:
             target = target.setdefault(name, {})
@@ -47,7 +47,8 @@ def places(members: Mapping[str, str], file: FilePath) -> Places:
     return root
 
 
-def _path(member: str) -> Path:
+def as_path(member: str) -> Path:
+    """Return the names that lead to where a column stands."""
     try:
         return parse_path(member)
     except ValueError:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from resonance.pipeline.errors import some_of
+from resonance.pipeline.errors import counted, some_of
+from resonance.pipeline.files.date_order import forms_in_order
 from resonance.pipeline.files.kinds import (
     FEWEST,
     Kinds,
@@ -94,7 +95,8 @@ def notes_on(
     paths = [path for path in seen.columns if path not in others]
     features = [path for path in kinds.numbers if path not in unused]
     clock = next(iter(kinds.clocks), None)
-    times = [] if clock is None else notes_on_times(seen, clock, columns)
+    sources = columns.key or (source.paths if source else ())
+    times = [] if clock is None else notes_on_times(seen, clock, columns, sources)
     return [
         *notes_on_numbers(seen, paths, kinds.numbers),
         *_stand_ins(seen, features),
@@ -115,12 +117,12 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
         if column.kinds[str]:
             if (note := _as_text(column)) is not None:
                 groups[note].append(path)
-            elif path in numbers:
+            if path in numbers and (note is None or not note.remedy):
                 few = column.strange == column.kinds[str] and len(column.words) <= FEW
                 values = {text for text in column.words if _VALUE.match(text)}
                 if few and column.words > values:
                     groups[_missing(column.words - values)].append(path)
-                if values or not few:
+                if note is None and (values or not few):
                     groups[Note(path)].append(path)
         elif column.strange and path in numbers:
             groups[Note(path)].append(path)
@@ -129,11 +131,20 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
         several = len(sharing) > 1
         # Records may lack one number or several: with each of these columns there are more, as `dead_letters` has it.
         strange = min(sum(seen.columns[path].strange for path in sharing), seen.records)
-        count = f"{'up to ' * several}{strange:,} of {seen.records:,} records, such as {_short(most.stranger)}"
+        # The same one after others of the column are read as missing.
+        example = _short(next(iter(note.change.nulls or texts_with_digits(most)), most.stranger))
+        count = f"{'up to ' * several}{strange:,} of {seen.records:,} records, such as {example}"
         what = f"{_listed(sharing)} {'are no numbers' if several else 'is no number'} in {count}"
         text = f"{what}{note.text}" if note.text not in sharing else f"{what}: these would be dead letters"
         unused = sum(seen.columns[path].strange for path in sharing if path in numbers)
         yield Note(text, note.remedy, note.change, dead_letters=min(unused, seen.records))
+
+
+def missing_in(seen: FileSurvey, features: Iterable[str]) -> str:
+    """Return which features that some records have others lack, those of the most records first; empty for none."""
+    gaps = {path: seen.records - seen.columns[path].present for path in features if path in seen.columns}
+    names = [f"{path} in {gaps[path]:,}" for path in sorted(gaps, key=lambda each: -gaps[each]) if gaps[path]]
+    return f"missing: {some_of(names, _NAMED)} of {counted(seen.records, 'record')}" if names else ""
 
 
 def _as_text(column: Column) -> Note | None:
@@ -207,7 +218,7 @@ def hardly_varying(column: Column) -> str:
     return f"{column.common:g} in " + ("all records" if share == 1 else f"{min(100 * share, 99.9):.1f} % of them")
 
 
-def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[Note]:
+def notes_on_times(seen: FileSurvey, path: str, columns: Columns, sources: Sequence[str]) -> Iterator[Note]:
     """Yield notes on the column of times, unless the records have their times from it already."""
     column = seen.columns[path]
     if nothing := words(column):
@@ -229,8 +240,12 @@ def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[No
         text = f"{path} has times that input.time_path cannot read, such as {example}: it reads RFC 3339 with a zone, "
         text += "and milliseconds since 1970"
         forms = [""] if is_time(column) else time_forms(column)
-    if len(forms) == 1:
-        yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=paths, time_form=forms[0] or None))
+    found = forms_in_order(seen, paths, forms, sources)
+    if len(found) == 1:
+        if len(forms) > 1:
+            others = " or ".join(repr(form) for form in forms if form not in found)
+            text += f"; their order says that the form is {found[0]!r}; if it is {others}, say so by --time-form"
+        yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=paths, time_form=found[0] or None))
     else:
         options = shlex.join(Columns(time=paths).options)
         yield Note(f"{text}; name their form: {options} --time-form {' or '.join(map(repr, forms)) or 'FORM'}")

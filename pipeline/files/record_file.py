@@ -15,6 +15,7 @@ from typing import Any, Final
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.csv_rows import CsvRows
 from resonance.pipeline.files.jsonl_lines import JsonlRows
+from resonance.pipeline.files.members import as_path
 from resonance.pipeline.files.npy_rows import NpyRows
 from resonance.pipeline.files.rows import BadRow, Columns, FileRecord, Rows, utf_16
 
@@ -86,6 +87,9 @@ class RecordFile:
             raise self._damaged(error) from error
         self.names = self._rows.names
         """Columns of the file; for JSONL the paths in its first record."""
+        is_flat = not isinstance(self._rows, JsonlRows) and not self._columns.members
+        self.nested = [name for name in self.names if is_flat and len(as_path(name)) > 1]
+        """Columns whose names have dots, which become members of objects."""
         self.decimal: str = getattr(self._rows, "decimal", ".")
         """Decimal separator of its numbers."""
         return self

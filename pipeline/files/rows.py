@@ -22,6 +22,7 @@ NUMBER_PATTERN: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0
 NUMBER: Final = re.compile(NUMBER_PATTERN)
 _LOOSE: Final = re.compile(r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?|\+[1-9][0-9]{0,17}")
 _MARKS: Final = re.compile("°[CFK]?|[%‰$€£¥₹\u00a0\u202f]")
+_SPACED: Final = re.compile(r"[+-]?[0-9]{1,3}(?:[ '’][0-9]{3})+(?![0-9 '’])")
 _GROUPED: Final = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _COMMA: Final = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]{0,18}),[0-9]+(?:[eE][+-]?[0-9]+)?")
 
@@ -120,12 +121,15 @@ def missing_column(path: Path, name: str, known: Sequence[str]) -> Configuration
 def as_number(text: str, *, comma: bool = False, marked: bool = False) -> str | None:
     """Return a text as a number of JSON, with all its digits; None where it is none.
 
-    ``.5``, ``5.`` and ``+5`` are numbers, with `comma` ``1.234,5``, too, and if `marked` ``$1,234.50`` and ``12 %``.
+    ``.5``, ``5.`` and ``+5`` are numbers, with `comma` ``1.234,5``, too, and if `marked` ``$1,234.50``, ``1 234`` and
+    ``12 %``.
     ``007`` and numbers with more than 18 digits before the point are names that look like numbers.
     """
     if NUMBER.fullmatch(text):
         return text
     bare = (_MARKS.sub("", text) if marked else text).strip()
+    if marked and _SPACED.match(bare):
+        bare = re.sub("[ '’]", "", bare)
     if marked and not comma and _GROUPED.fullmatch(bare):
         bare = bare.replace(",", "")
     if comma and _COMMA.fullmatch(bare):

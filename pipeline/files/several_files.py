@@ -30,7 +30,7 @@ class SeveralFiles:
                 others.append(file.total)
         self._file = self._open(self._paths[0]).__enter__()
         self.total = self._file.total + sum(others)
-        self.decimal = self._file.decimal
+        self.decimal, self.nested = self._file.decimal, self._file.nested
         return self
 
     def __exit__(self, *error: object) -> None:

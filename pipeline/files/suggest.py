@@ -19,7 +19,7 @@ from resonance.pipeline.files.kinds import (
     names_each,
     names_kinds,
 )
-from resonance.pipeline.files.notes import NOTHING, Note, hardly_varying, notes_on
+from resonance.pipeline.files.notes import NOTHING, Note, hardly_varying, missing_in, notes_on
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import comes_again, grows_within, source_of
 from resonance.pipeline.files.survey import FEW, MAX_NAMES, Column, FileSurvey
@@ -62,8 +62,8 @@ class Suggestion:
     id_reason: str
     """Why it is the id; empty where its name says so."""
     time_path: str | None
-    gaps: dict[str, int]
-    """Records in which a feature is missing, by path."""
+    missing: str
+    """Which features are missing, in how many records (`missing_in`); empty for none."""
     left_out: dict[str, str]
     """Why a column of numbers, or of one text, is no feature, by path."""
     timestamps: str | None
@@ -91,7 +91,7 @@ class Suggestion:
             found["input.time_path"] = self.time_path
         if self.text_path:
             found["input.text_path"] = self.text_path
-        if self.gaps:
+        if self.missing:
             found["prepare.missing"] = "mean"
         return found
 
@@ -166,8 +166,6 @@ def suggest(
             or (path in left_out and is_code(column, seen.records))
         )
     }
-    there = [path for path in named if path in seen.columns]
-    gaps = {path: missing for path in there if (missing := seen.records - seen.columns[path].present)}
     unique = [path for path in seen.columns if path in others and names_each(seen.columns[path], seen.records)]
     ids = sorted(named_ids, key=lambda path: last(path).lower() != "id") or unique
     for path in [] if ids else [path for path in kinds.ids if seen.columns[path].unique][:1]:
@@ -179,8 +177,9 @@ def suggest(
     clock = next(iter(kinds.clocks), None)
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
     id_path, timestamps = next(iter(ids), None), " ".join(columns.time) or None if time is None else None
+    missing = missing_in(seen, named)
     return Suggestion(
-        features, sparse, id_path, reason, time, gaps, left_out, timestamps, categories, stream, notes, text_path
+        features, sparse, id_path, reason, time, missing, left_out, timestamps, categories, stream, notes, text_path
     )
 
 
@@ -246,11 +245,8 @@ def as_file(
     if found.id_path and found.id_reason:
         line = f"id_path = {written(found.id_path)}"
         text = text.replace(f"\n{line}\n", f"\n{line}  # {found.id_reason}\n", 1)
-    if found.gaps:
-        most = max(found.gaps, key=lambda path: found.gaps[path])
-        others = f", {len(found.gaps) - 1} more in fewer" if len(found.gaps) > 1 else ""
-        text += f"# {most} is missing in {found.gaps[most]:,} records{others}.\n"
-        text += f"# {AT_THE_MEAN}\n"
+    if found.missing:
+        text += f"# {found.missing}\n# {AT_THE_MEAN}\n"
     if found.timestamps:
         text += "\n# Outputs have the Kafka timestamps: input.time_path reads RFC 3339 times with a zone, "
         text += f"and not all of {found.timestamps} are.\n"

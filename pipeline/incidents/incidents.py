@@ -14,6 +14,7 @@ from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_clo
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
+from resonance.pipeline.stream_keys import readable
 from resonance.pipeline.task.alerts.sentences import length
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import Incident, IncidentFeature, IncidentKind
@@ -98,7 +99,8 @@ class IncidentTable:
 def row_of(incident: Incident) -> tuple[str, str, str]:
     """Return an incident as a line of a table."""
     ended = "learned" if incident.get("is_learned") else "over"
-    return incident["severity"], "open" if incident["is_open"] else ended, incident["text"]
+    text = readable(incident["text"], *incident["streams"])
+    return incident["severity"], "open" if incident["is_open"] else ended, text
 
 
 def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequence[Mapping[str, float]]]) -> Incident:
@@ -305,7 +307,7 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], 
         how = f"{values}: Fahrenheit or Celsius" if unit.is_degrees else f"x {number(unit.factor)}"
         return f"{unit.feature} in another unit{since}, {how}"
     if is_broken:
-        return f"broke{at}{behind}; unlike the other {incident['known'] - 1:,} streams"
+        return f"broke{at}{behind}; alone among {incident['known']:,} streams"
     if incident["kind"] == "like_others":
         return f"records as most other streams have them{since}{behind}"
     if incident["kind"] in ("new_kind", "back"):

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
-from resonance.pipeline.errors import BrokerError, ConfigurationError, counted, first_of, nearest, number, second
+from resonance.pipeline.errors import BrokerError, ConfigurationError, counted, nearest, number, second, unnamed_streams
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.watch.alike_alerts import summary
@@ -199,8 +199,8 @@ class Watch:
                 self._idle()
         if found:
             yield _by_time(found)
-        if not self.matched and (missing := self._wanted.streams - self.streams):
-            raise ConfigurationError(f"--stream {', '.join(sorted(missing))}: {self._no_such_stream(missing)}")
+        if not self.matched and (missing := sorted(self._wanted.streams - self.streams)):
+            raise ConfigurationError(f"--stream: {unnamed_streams(missing, self.streams)}")
 
     def _read(self, output: Output) -> WatchedOutput | None:
         if output.kind == "names":
@@ -228,19 +228,11 @@ class Watch:
         if self._reader.trouble:
             self._say_once(f"the broker cannot be reached ({self._reader.trouble}); waiting for it")
         elif not self.matched:
-            if self._wanted.streams and self.streams and (missing := self._wanted.streams - self.streams):
-                self._say_once(f"{self._no_such_stream(missing)}; waiting for some")
+            if self.streams and (missing := sorted(self._wanted.streams - self.streams)):
+                self._say_once(f"{unnamed_streams(missing, self.streams)}; waiting for some")
             else:
                 topics = ", ".join(self._reader.topics("names"))
                 self._say_once(f"nothing yet; waiting for outputs on {topics} (Ctrl-C ends it){self._hint}")
-
-    def _no_such_stream(self, missing: frozenset[str]) -> str:
-        if not self.streams:
-            return "there was no output of any stream"
-        near = "".join(nearest(name, self.streams) for name in sorted(missing))
-        seen = sorted(self.streams)
-        among = f"was among those read{near}; there were {first_of(seen, 10)}"
-        return f"no output of {' or '.join(sorted(missing))} {among}"
 
     def _say_once(self, text: str) -> None:
         if text not in self._reported and len(self._reported) < 100:

@@ -15,6 +15,9 @@ from resonance.pipeline.records import SourceRecord
 FEWEST: Final = 200
 """Records after which a part that none has counts as misspelt."""
 
+MOST: Final = 10 * FEWEST
+"""Records, usable or not, after which no more are looked at."""
+
 NAMED: Final = ("input.id_path", "input.time_path", "input.text_path", "output.include")
 """Settings without whose part a record is no dead letter, which would say so."""
 
@@ -27,6 +30,7 @@ class AbsentPaths:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._seen = FileSurvey()
+        self._looked = 0
         paths = paths_of(settings) if settings.input.format == "json" and not settings.has_many else {}
         self._named: dict[str, Sequence[str]] = {setting: paths[setting] for setting in NAMED if setting in paths}
 
@@ -39,8 +43,9 @@ class AbsentPaths:
             with suppress(orjson.JSONDecodeError, RecursionError):
                 if isinstance(value := orjson.loads(record.value or b""), dict):
                     self._seen.add([value])
-            if self._seen.records >= FEWEST:
+            self._looked += 1
+            if self._seen.records >= FEWEST or self._looked >= MOST:
                 for note in notes_on_paths(self._seen, self._settings, self._named):
-                    _log.warning("in the first %d records: %s", FEWEST, note)
+                    _log.warning("in the first %d records: %s", self._seen.records, note)
                 self._named, self._seen = {}, FileSurvey()
                 return

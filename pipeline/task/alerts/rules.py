@@ -82,6 +82,7 @@ class AnswerRules:
         `preparation` still has the units that the rows were prepared in.
         """
         places = result.learned
+        times = result.marks.times[slice_of(places)]
         found: list[tuple[int, Transition]] = []
         # Late labels cause events, too, and have no answers.
         start, rows = 0, len(places)
@@ -92,19 +93,20 @@ class AnswerRules:
             stop = start
             while stop < rows and places[stop] <= at:
                 stop += 1
-            self._run(alerts, result, start, stop, texts, preparation, found)
+            self._run(alerts, result, times, start, stop, texts, preparation, found)
             start = stop
             if event.kind == "emerged":
                 stream_rules.emerged(alerts.integers, alerts.floats, event.cluster)
             elif event.kind != "split" and stream_rules.ended(alerts.integers, alerts.floats, event.cluster):
                 found.append((at, Transition("new_cluster", False, {}, texts.cluster_id((), event.cluster))))
-        self._run(alerts, result, start, rows, texts, preparation, found)
+        self._run(alerts, result, times, start, rows, texts, preparation, found)
         return found
 
     def _run(
         self,
         alerts: StreamAlerts,
         result: "LearnResult",
+        times: IntArray,
         start: int,
         stop: int,
         texts: StreamTexts,
@@ -112,7 +114,6 @@ class AnswerRules:
         found: list[tuple[int, Transition]],
     ) -> None:
         step: Any = result.step
-        times = result.marks.times[slice_of(result.learned)]
         while start < stop:
             count, start = stream_rules.follow(
                 step.cluster, step.novel, step.score, times, start, stop, alerts.integers, alerts.floats, self._limits,

@@ -177,7 +177,7 @@ def test_what_the_notes_on_a_file_advise_is_taken_where_wanted(tmp_path, monkeyp
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     rows = [
-        f"{1_700_000_000 + n},m{k},{(n * 7 + k) % 9 + 40 * (k == 1 and n >= 700)}%,{'?' if n % 9 else n % 50 / 7}"
+        f"{1_700_000_000 + n},m {k},{(n * 7 + k) % 9 + 40 * (k == 1 and n >= 700)}%,{'?' if n % 9 else n % 50 / 7}"
         for n in range(1_000)
         for k in range(3)
     ]
@@ -194,7 +194,7 @@ def test_what_the_notes_on_a_file_advise_is_taken_where_wanted(tmp_path, monkeyp
     for command in ("replay", "evaluate"):
         said = printed(run, command, "own.csv", "--yes")
         assert "taken: --null '?' --time ts --key machine --time-form %s --numbers\ninput.features: load\n" in said.err
-        assert "p0:m1: broke 2023-11-14 22:25:00, load 4" in said.out
+        assert "p0:m 1: broke 2023-11-14 22:25:00, load 4" in said.out
     (incident,) = json.loads(printed(run, "replay", "own.csv", "--yes", "--json").out)["incidents"]
     assert incident["kind"] == "broke"
     assert "too few records" not in said.out

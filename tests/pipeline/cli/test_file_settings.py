@@ -37,6 +37,12 @@ def test_bad_lines_that_are_left_out_and_missing_values_are_counted(tmp_path, pr
     assert "missing: y in 5 of 300 records (prepare.missing)\n" in said
 
 
+def test_what_is_left_of_a_note_after_its_option_is_taken_is_not_said_again(tmp_path, printed):
+    (tmp_path / "own.csv").write_text("x,y\n" + "".join(f"{n},1.5\n" for n in ["N/A", "5 kg", *range(40)]))
+    said = printed(run, "replay", "own.csv", "--yes").err.splitlines()
+    assert ["a unit" in line for line in said if line.startswith("note: x is")] == [True, False]
+
+
 def test_a_key_that_is_not_found_is_named_as_missing(tmp_path, printed):
     (tmp_path / "few.csv").write_text("a,b\n1,2\n")
     error = printed(run, "replay", "few.csv", "--yes", "--set", "stream=key", code=2).err

@@ -47,7 +47,7 @@ def test_paths_that_no_record_has_are_named_with_the_nearest():
         (lambda n: "N/A" if n % 50 == 0 else n, "cpu is no number in 4 of 200 records, such as 'N/A'"),
         (str, "cpu is no number in 200 of 200 records, such as '0', a number as text; read as numbers: --numbers"),
         (lambda _: "high", "cpu is no number in 200 of 200 records, such as 'high'"),
-        (lambda n: None if n % 4 == 0 else n, "cpu is missing in 50 of 200 records"),
+        (lambda n: None if n % 4 == 0 else n, "missing: cpu in 50 of 200 records: these would be dead letters"),
         (lambda _: 3, "features that separate nothing: cpu (3 in all records)"),
     ],
 )

@@ -1,6 +1,7 @@
 """Files become the records that would be produced, and what is wrong in them is named with its line."""
 
 import gzip
+import json
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -76,6 +77,18 @@ def test_quoted_cells_may_hold_delimiters_quotes_and_lines(tmp_path):
     assert values(path) == [{"a": 1, "b": 2}, {"a": "1,5", "b": 'say "x"\nand y'}]
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_columns_of_json_are_read_as_rows(tmp_path, indent):
+    columns = {"a": [0.1, *range(2_999)], "b": [None, *range(2_999)]}
+    rows = [dict(zip("ab", row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    numbered = {name: {str(n): value for n, value in enumerate(own)} for name, own in columns.items()}
+    for each in (columns, numbered):
+        assert values(written(tmp_path, "a.json", json.dumps(each, indent=indent))) == rows
+    for each in ({"a": [1, 2], "b": [3]}, {"a": [1], "b": [2]}, {"a": [1, 2]}, {"a": {"x": 1}, "b": {"x": 2}}):
+        assert values(written(tmp_path, "a.json", json.dumps(each, indent=indent))) == [each]
+    assert values(written(tmp_path, "a.jsonl", json.dumps(columns))) == [columns]
+
+
 @pytest.mark.parametrize("inside", ["\u2028", "\x85", "\x0b", "\x0c", "\x1c"])
 def test_a_row_of_csv_ends_at_a_line_feed_alone(tmp_path, inside):
     path = written(tmp_path, "a.csv", f"a,b\r\n1,x{inside}y\r\n2,z\n")
@@ -99,6 +112,24 @@ def test_columns_of_csv_can_be_chosen_and_give_key_and_time(tmp_path):
         FileRecord(None, b'{"m":{"load":1}}', 1767600000000),
     ]
     assert list(values(path)[0]) == ["host", "ts", "load"], "a column without a name is left out"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("site,,heat,,\nid,at,in,out,in\na,b,1,2,3\n", ["site id", "site at", "heat in", "heat out", "heat in_2"]),
+        ("title\n\n,heat,\nid,in,out\na,1,2\n", ["id", "heat in", "heat out"]),
+        # A line of units, records whose numbers come later, and columns without names.
+        ("at;heat;\n;°C;\na;1;\n", ["at", "heat", ""]),
+        ("at,heat,\nx,N/A,y\nz,N/A,y\n", ["at", "heat", ""]),
+        (",heat,\n0,1,x\n1,2,y\n", ["", "heat", ""]),
+    ],
+)
+def test_a_header_of_two_lines_has_groups_of_columns_and_their_names(tmp_path, text, names):
+    path = written(tmp_path, "a.csv", text)
+    with RecordFile(path) as file:
+        assert file.names == names
+    assert len(records(path)) == 2 - all(names)
 
 
 def test_a_word_can_mean_that_nothing_is_there(tmp_path):

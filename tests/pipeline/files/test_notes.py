@@ -1,5 +1,7 @@
 """What stands in the way of using a column is named, with the option that helps."""
 
+from datetime import datetime, timedelta
+
 import numpy as np
 import orjson
 import pytest
@@ -25,6 +27,8 @@ def column(values):
         (["1.5", "-2"] * 9, "--numbers", "a number as text"),
         (["1,5", "-2"] * 9, "--decimal , --numbers", "with a decimal comma"),
         (["1,500", 999, "$2,000.50"] * 9, "--numbers", "with a unit or thousands"),
+        (["1 500", "22 000 500.5", "0.5"] * 9, "--numbers", "with a unit or thousands"),
+        (["1 500,25", "22 000 500", "0,5 %"] * 9, "--decimal , --numbers", "with a decimal comma"),
         (["7,5 %", "12,25 %"] * 9, "--decimal , --numbers", "with a decimal comma"),
     ],
 )
@@ -41,7 +45,8 @@ def test_texts_that_mean_numbers_are_named(values, option, said):
         (["15 kg", "1.5 kg"] * 9, ["'15 kg', a number with a unit (kg): write numbers alone, all in one unit"], [""]),
         ([*range(40), "0.48kg", "480 g"], ["'0.48kg', a number with a unit (g, kg): write"], [""]),
         ([*range(40), "<0.5", "5-10"], ["'<0.5': these would be dead letters"], [""]),
-        ([*range(40), "> 3", "N/A"], ["these would be"] * 2, ["--null N/A", ""]),
+        ([*range(40), "> 3", "N/A"], ["as 'N/A': these would be", "as '> 3': these would be"], ["--null N/A", ""]),
+        ([*range(40), "N/A", "5 kg"], ["as '5 kg', a number with a unit (kg)", "as 'N/A'"], ["", "--null N/A"]),
     ],
 )
 def test_texts_with_a_value_are_not_read_as_missing(values, said, options):
@@ -112,6 +117,30 @@ def test_times_are_offered_with_the_form_in_which_they_are_read(tmp_path, times,
         with RecordFile(path, note.change) as file:
             years = [record.timestamp / 86_400_000 / 365.25 + 1970 for batch in file.batches() for record in batch]
         assert all(2026 <= year < 2026.1 for year in years)
+
+
+@pytest.mark.parametrize("form", ["%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M"])
+@pytest.mark.parametrize(
+    ("times", "is_clear"),
+    [
+        ([datetime(2026, 3, 1) + n * timedelta(hours=1) for n in range(200)], True),
+        # Two devices, the second one behind the first.
+        ([datetime(2026, 3, 1) + n % 200 * timedelta(hours=1) for n in range(400)], True),
+        ([datetime(2026, 3, 10) - n * timedelta(hours=1) for n in range(200)], True),
+        # Neither the first records nor the last ones see another day.
+        ([datetime(2026, 3, 1, 12) + n * timedelta(seconds=9) for n in range(9_000)], True),
+        ([datetime(2026 + n // 12, 1 + n % 12, 1) for n in range(36)], True),
+        ([datetime(2026, 1 + n, 1) for n in range(12)], False),
+        ([datetime(2026, 3, 1 + n * 7 % 12, 1 + n % 5) for n in range(200)], False),
+    ],
+)
+def test_days_and_months_are_known_apart_by_the_order_of_the_records(times, is_clear, form):
+    rows = [{"at": time.strftime(form), "x": n * 7 % 90 / 7} for n, time in enumerate(times)]
+    seen = FileSurvey(rows[:5_000])
+    seen.add(rows[5_000:])
+    (note,) = [note for note in suggest(seen).notes if "--time-form" in str(note)]
+    assert note.change.time_form == (form if is_clear else None)
+    assert all(each in str(note) for each in ("%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M"))
 
 
 def test_a_zone_that_is_missing_late_counts_too():

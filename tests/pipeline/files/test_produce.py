@@ -70,6 +70,20 @@ def test_a_table_says_how_many_records_each_partition_got(tmp_path, broker, prin
     assert "resonance.toml" not in said.err, "the settings say where the features stand"
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", "geo.lat,geo.lon,no.\n1,2,3\n", "geo.lat, geo.lon: dots in names make objects, such as"),
+        ("a.json", '{"0": {"a": 1}, "1": {"a": 2}}', "the file is a single record; if it holds several, write each"),
+        ("a.json", '{"a": 1, "b": 2}', ""),
+        ("a.jsonl", '{"geo": {"lat": 1}}\n{"geo": {"lat": 2}}\n', ""),
+    ],
+)
+def test_records_that_may_be_others_than_the_file_seems_to_hold_are_noted(tmp_path, printed, name, content, said):
+    (tmp_path / name).write_text(content)
+    assert printed(run, name, "--dry-run").err.count(f"note: {said}") == bool(said)
+
+
 def test_a_dry_run_needs_no_broker(tmp_path, printed):
     (tmp_path / "my flows.csv").write_text("host,x\n" + "a,1\n" * 5)
     said = printed(run, "my flows.csv", "--dry-run", "--key", "host", "--map", "m.x=x")

@@ -282,6 +282,7 @@ def test_a_date_and_a_time_of_day_are_joined(days, hour, option):
         ("ts", lambda n: 1_700_000_000 + n, "%s"),
         ("ts", lambda n: f"{1_700_000_000 + n}", "%s"),
         ("ts", lambda n: (1_700_000_000 + n) * 10**6, None),
+        ("ts", lambda n: (1_700_000_000 + n) * 10**3 if n % 2 else f"2023-11-14 22:{n // 60:02d}:{n % 60:02d}", None),
         ("ts", lambda n: f"{(1_700_000_000 + n) * 10**9}", None),
         ("Tag", lambda n: f"{1 + n // 30:02d}.11.2023", "%d.%m.%Y"),
         ("date", lambda n: 20231114 + n // 100, "%Y%m%d"),

@@ -32,7 +32,7 @@ def texts(found):
 def test_numbers_are_features_and_names_are_not():
     found = suggest(FileSurvey(flows()))
     assert (found.features, found.id_path, found.time_path) == (["response_time", "geo.lat", "geo.lon"], "id", "ts")
-    assert found.gaps == {"geo.lon": 1}
+    assert found.missing.startswith("missing: geo.lon in 1 of ")
     assert found.categories == {"country": ["DE", "FR"]}
     assert [note.option for note in found.notes] == [""]
 
@@ -67,7 +67,7 @@ def test_many_names_of_which_a_record_has_few_are_sparse(most):
     rows = [{"id": f"r{n}", "load": 0.5, "a.b": {"words": {f"w{n % 50}": most, "w3": 1}}} for n in range(100)]
     found = suggest(FileSurvey(rows))
     assert (found.features, found.sparse) == ([], r"a\.b.words")
-    assert not found.gaps
+    assert not found.missing
     text = as_file(found, "articles", name="news", broker={"bootstrap": "kafka:9092"})
     settings = Settings.of(tomllib.loads(text))
     assert (settings.input.sparse, settings.engine.name) == (r"a\.b.words", "sa_art")
@@ -172,7 +172,7 @@ def test_what_comes_late_is_in_the_suggestion_too():
     assert [*found.features, *found.left_out] == ["response_time", "geo.lat", "geo.lon", "host.up"]
     assert found.categories == {"country": ["DE", "FR", "IT"]}
     assert found.id_path is None, "they came again"
-    assert found.gaps
+    assert found.missing
     assert "response_time is no number in 30 of 1,260 records, such as 'n/a': these would be dead letters" in texts(
         found
     )
@@ -241,7 +241,7 @@ def test_few_records_and_columns_without_others_are_no_reason_to_leave_out_anyth
 def test_the_file_says_which_features_are_missing_how_often():
     rows = [{"x": n, "y": None if n % 4 else 1.5 * n, "z": None if n % 9 else n * n} for n in range(200)]
     text = as_file(suggest(FileSurvey(rows)), "t", name="t", broker={"bootstrap": "b:1"})
-    assert "# z is missing in 177 records, 1 more in fewer.\n" in text
+    assert "# missing: z in 177, y in 150 of 200 records\n" in text
     assert 'clusters of their own; "reject" makes them dead letters.\n' in text
 
 

@@ -84,7 +84,7 @@ WORK = [
 
 def test_a_stream_that_broke_is_named_with_what_it_was_and_is():
     (found,) = incidents(*BROKE)
-    assert found["text"] == "p1:d1: broke 2026-05-06 04:56:00, heat 38, usually 6.2; unlike the other 3 streams"
+    assert found["text"] == "p1:d1: broke 2026-05-06 04:56:00, heat 38, usually 6.2; alone among 4 streams"
     assert (found["signs"], found["certainty"], found["is_open"], found["severity"]) == (2, "sure", True, "critical")
 
 
@@ -117,7 +117,7 @@ def test_what_one_stream_alone_shows_after_a_change_of_all_is_an_incident_of_its
     change = [*WORK, alert("p1:d1", 302), drift("p1:d1", 322, load=(2, 5)), emerged("p1:d1", 20, 0, heat=6.2, load=2)]
     broke, work = incidents(*[*change, *shown][::order])
     assert (broke["kind"], broke["severity"], broke["streams"]) == ("broke", "critical", ["p1:d1"])
-    assert broke["text"].endswith(":00, heat 38, usually 6.2; unlike the other 3 streams")
+    assert broke["text"].endswith(":00, heat 38, usually 6.2; alone among 4 streams")
     over, *_ = incidents(*change, *shown, alert("p1:d1", 600, kind="cleared"))
     assert row_of(over)[1] == ("open" if any(kind == "alerts" for kind, _ in shown) else "learned")
     assert "07:05" <= broke["since"][11:16] <= "07:10"
@@ -480,7 +480,7 @@ def test_of_a_stream_that_broke_the_drift_and_its_alert_name_first_what_a_later_
     settled[1].update(kind="settled", opened=0, seq=1)
     broke = named(alert("p1:d1", 300, records=6.0, unlike=6.0), load=(13.0, 11.0))
     (found,) = incidents(broke, drift("p1:d1", 320, noise=(2.0, 11.0)), settled)
-    assert found["text"].startswith("p1:d1: broke 2026-05-06 04:55:00, noise 12, usually 2; unlike")
+    assert found["text"].startswith("p1:d1: broke 2026-05-06 04:55:00, noise 12, usually 2; alone")
     assert [each["feature"] for each in found["features"]] == ["noise", "load", "heat"]
 
 

@@ -83,8 +83,8 @@ def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkey
     )
     assert shown.err == ""
     assert "\n".join([*below, ""]).replace("23", "22") == (
-        "1 of 12 streams is unlike its peers; far: how many times as far from the peers' median as is usual; "
-        "from 3 to 5.4 on a stream is listed\n" + KINDS
+        "1 of 12 streams is unlike its peers in its recent records; far: how many times as far from the peers' "
+        "median as is usual; from 3 to 5.4 on a stream is listed\n" + KINDS
     )
 
     content = orjson.loads(printed(run, *OPTIONS, "--peers", "--json").out)
@@ -93,7 +93,7 @@ def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkey
     assert set(only) == {"stream", "feature", "change", "value", "median", "low", "high", "far", "since", "by", "where"}
     assert only["low"] < only["median"] < only["high"] < only["value"]
 
-    assert printed(run, *OPTIONS).out.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
+    assert printed(run, *OPTIONS).out.endswith("its peers in its recent records: resonance inspect --peers\n")
 
 
 def test_what_one_kind_of_work_alone_shows_is_named_with_it(monkeypatch, printed):
@@ -241,7 +241,7 @@ def test_a_hint_that_would_read_much_is_left_out_before_it_reads_and_none_reads_
             assert TOPIC not in {record.topic for record in deployment.seen}
             assert "\n1 of 12 streams" in printed(run, *OPTIONS, "--peers").out
     deployment.seen.clear()
-    assert printed(run, *OPTIONS).out.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
+    assert printed(run, *OPTIONS).out.endswith("its peers in its recent records: resonance inspect --peers\n")
     assert deployment.given.topic("drift_events") not in {record.topic for record in deployment.seen}
     monkeypatch.setattr(recent, "MOST_RECORDS", 12 * 100)
     assert printed(run, *OPTIONS, "--peers").out.endswith(

@@ -68,7 +68,7 @@ def test_a_name_is_shown_by_all_who_show_the_cluster(monkeypatch, capsys, broker
     (incident,) = said["incidents"]
     assert incident["alerts"] == [alert["key"] for alert in said["open"]]
     unknown = printed(run, broker, "alerts", "--input.topics", "orders", "--stream", "p00", code=2)
-    assert "--stream p00: no output names it (did you mean p0?)" in unknown.err
+    assert "--stream: no output names p00 (did you mean p0?); there are " in unknown.err
     assert [line.split() for line in printed(run, broker, "inspect", "--names").out.splitlines()][1] == [A, "checkout"]
 
 

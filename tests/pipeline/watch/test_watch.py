@@ -157,7 +157,7 @@ def test_clusters_and_their_ends_are_reported(monkeypatch, capsys, broker):
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        ([*ALL, "--stream", "p00"], 2, "no output of p00 was among those read (did you mean p0?); there were p0"),
+        ([*ALL, "--stream", "p00"], 2, "no output names p00 (did you mean p0?); there are p0"),
         ([*ALL, "--kind", "event"], 2, "did you mean events?"),
         ([*ALL, "--kind", "drift"], 69, "topic shop.drift-events does not exist"),
         (["--from", "noon"], 2, "--from noon: must be earliest, latest, a time"),

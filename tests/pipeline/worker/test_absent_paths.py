@@ -3,7 +3,7 @@
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
-from resonance.pipeline.worker.absent_paths import FEWEST, AbsentPaths
+from resonance.pipeline.worker.absent_paths import FEWEST, MOST, AbsentPaths
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,10 @@ def test_a_path_that_the_first_records_lack_is_named_once(caplog, setting, value
         absent.look("t", records)
     wanted = [f"in the first {FEWEST} records: {said}"] if said else []
     assert [each.getMessage() for each in caplog.records] == wanted
+
+
+def test_what_is_no_object_is_not_looked_at_for_ever(caplog):
+    absent = AbsentPaths(Settings.of({"input.topics": ["t"], "input.features": ["x"], "input.id_path": "idd"}))
+    for value, count in ((b"[1]", MOST), (b'{"x": 1}', FEWEST)):
+        absent.look("t", [Record("t", 0, n, 0, None, value) for n in range(count)])
+    assert not caplog.records
