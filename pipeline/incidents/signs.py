@@ -239,16 +239,18 @@ class SignTable:
             logs.setdefault(log, []).append(stream)
         result = {}
         for log, streams in logs.items():
-            begins = sorted(spans[stream][0][0] for stream in streams)
+            begins, ends = (sorted(spans[stream][side][0] for stream in streams) for side in (0, 1))
             for stream in streams:
                 (first, began), (last, ended) = spans[stream]
                 # Of one device behind the other, each begins as long before the next as its own outputs go, or longer.
-                shared = bisect_right(begins, last) - bisect_left(begins, 2 * first - last)
+                # Where the first outputs of some have expired these begin later than others, and go on with them.
+                before = min(bisect_left(begins, 2 * first - last), bisect_left(ends, first))
+                shared = bisect_right(begins, last) - before
                 if 2 * shared > len(streams) or first == last:
                     shared, ((first, began), (last, ended)) = len(streams), self._spans.get((*log, None), nothing)
                 # The last record may be of an earlier time.
                 records = (last - first) * (self._many.get(log, 0) + 1)
-                result[stream] = shared * max(0.0, ended - began) / max(1, records)
+                result[stream] = shared * abs(ended - began) / max(1, records)
         self._paces = result
         return result
 

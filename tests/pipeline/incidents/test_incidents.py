@@ -120,6 +120,7 @@ def test_what_one_stream_alone_shows_after_a_change_of_all_is_an_incident_of_its
     assert broke["text"].endswith(":00, heat 38, usually 6.2; unlike the other 3 streams")
     over, *_ = incidents(*change, *shown, alert("p1:d1", 600, kind="cleared"))
     assert row_of(over)[1] == ("open" if any(kind == "alerts" for kind, _ in shown) else "learned")
+    assert over["severity"] == ("info" if NEW in shown else "critical")
     assert "07:05" <= broke["since"][11:16] <= "07:10"
     assert (len(work["streams"]), [each["feature"] for each in work["features"]]) == (4, ["load"])
 
@@ -378,6 +379,55 @@ def test_a_stream_that_begins_with_what_most_others_do_has_not_broken():
 def test_an_incident_is_over_with_its_alerts():
     (found,) = incidents(alert("p1:d1", 300), alert("p1:d1", 330, kind="cleared"))
     assert not found["is_open"]
+
+
+def test_an_incident_is_as_urgent_as_what_is_open_of_it_and_over_as_all_of_it_was():
+    ends = [
+        alert("p1:d1", 500, kind="cleared"),
+        output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=[]),
+        alert("p1:d1", 900, "new_cluster", kind="cleared"),
+    ]
+    seen = [incidents(*BROKE, NEW, *ends[:count])[0] for count in range(4)]
+    assert [each["severity"] for each in seen] == ["critical", "warning", "info", "critical"]
+    assert [each["is_open"] for each in seen] == [True, True, True, False]
+
+
+def test_a_stream_that_stays_what_it_became_is_at_a_new_level_until_it_drifts_back():
+    learned = [
+        NEW,
+        alert("p1:d1", 500, kind="cleared"),
+        output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=[]),
+    ]
+    (found,) = incidents(*BROKE, *learned)
+    assert found["text"] == (
+        "p1:d1: at a new level since 2026-05-06 04:56:00, heat 38, usually 6.2; unlike the other 3 streams"
+    )
+    back = [
+        drift("p1:d1", 1_000, seq=2, heat=(38.0, 6.2)),
+        output("drift_events", "p1:d1", 1_300, kind="settled", opened=2, seq=3, units=[]),
+    ]
+    assert "broke 2026" in incidents(*BROKE, *learned, *back)[-1]["text"]
+    assert "broke 2026" in incidents(*BROKE, *learned[:2])[-1]["text"]
+
+
+@pytest.mark.parametrize(("load", "kind"), [(5.2, "like_others"), (9.0, "broke")])
+def test_a_stream_that_becomes_at_another_time_what_most_others_did_is_not_unlike_them(load, kind):
+    late, _ = incidents(*WORK, alert("p1:d1", 900), drift("p1:d1", 920, load=(2, load)))
+    assert (late["kind"], late["streams"], "unlike" in late["text"]) == (kind, ["p1:d1"], kind == "broke")
+
+
+@pytest.mark.parametrize("back", [0, 700])
+def test_a_stream_whose_first_outputs_have_expired_has_the_pace_of_the_others(back):
+    table = signs.SignTable()
+    for n in range(4):
+        for minute in (600 if n < 2 else 10, 900):
+            kind, payload = alert(f"p1:d{n}", minute, records=10.0)
+            payload["key"] += str(minute)
+            if back and minute == 900:
+                for name in ("time", "since"):
+                    payload[name] = output("", "p1:d0", minute - back)[1]["time"]
+            table.apply(kind, payload)
+    assert set(table.paces().values()) == {120.0 if not back else 60 * 4 * 190 / 1_780}
 
 
 def test_a_later_message_counts_where_times_go_back():
