@@ -23,6 +23,9 @@ MOST: Final = 20_000
 PEERS: Final = 200
 """Streams of a fleet with which one that broke is compared."""
 
+MARKED: Final = 8
+"""Records of a stream by which a drift may have begun later than it says."""
+
 _NAMED: Final = itemgetter("feature", "value", "low", "high")
 _MOVED: Final = itemgetter("before", "after", "shift", "ratio")
 
@@ -263,10 +266,10 @@ class SignTable:
 
     def clusters(self) -> list[NewCluster]:
         """Return the clusters that came, of all streams, the earliest first."""
-        paces, found = self.paces(), []
+        paces, silences, found = self.paces(), self._silences(), []
         for key, (_, begun) in self._begun.items():
             stream, time = key.rsplit("/", 2)[0], seconds(begun["time"])
-            onset = time - paces.get(stream, 0.0) * begun["size"]
+            onset = _heard(time - paces.get(stream, 0.0) * begun["size"], time, silences.get(stream, ()))
             found.append(NewCluster(key, stream, onset, time, begun["centre"], begun["spread"]))
         return sorted(found, key=lambda each: (each.time, each.key))
 
@@ -314,7 +317,23 @@ class SignTable:
         for make in made:
             with suppress(AttributeError, KeyError, TypeError, ValueError):  # It is of no worker.
                 found.append(make())
+        silences = self._silences()
+        for sign in found:
+            if sign.rule != "silent":
+                slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
+                sign.onset = _heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
         return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
+
+    def _silences(self) -> dict[str, list[tuple[float, float]]]:
+        """Return seconds of the last record before each silence of a stream, and of the first one after it."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        for key, (_, alert) in self._alerts.items():
+            with suppress(AttributeError, KeyError, TypeError, ValueError):  # It is of no worker.
+                if alert["rule"] == "silent" and self._cleared[key][1]["seq"] > alert["seq"]:
+                    begin = seconds(alert["since"]) - alert["evidence"]["seconds"]
+                    end = begin + self._cleared[key][1]["evidence"]["seconds"]
+                    found.setdefault(alert["stream"], []).append((begin, end))
+        return found
 
     def _lasting(self) -> set[tuple[str, int, int]]:
         """Return the drifts that settled where most of what they changed no later one of their stream did."""
@@ -384,6 +403,11 @@ class SignTable:
             is_learned=is_lasting,
             until=inf if ended is None else seconds(ended["time"]),
         )  # fmt: skip
+
+
+def _heard(onset: float, time: float, silences: Iterable[tuple[float, float]], slack: float = 0.0) -> float:
+    """Return when a sign of a time began: where its stream was silent then, the first record after that."""
+    return next((end for begin, end in silences if begin - slack < onset < end <= time), onset)
 
 
 def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[str, Move]:

@@ -605,6 +605,37 @@ def test_a_silence_that_is_over_says_how_long_it_was():
     assert incidents(*silent, *ended)[0]["text"] == "p1:d1, p1:d3: no record for up to 6 h from 2026-05-06 04:50:00"
 
 
+@pytest.mark.parametrize(("kind", "minute", "since"), [
+    ("emerged", 580, "10:00"), ("unlike", 591, "10:00"),
+    # A drift is known to eight records.
+    ("drift", 590, "10:00"), ("drift", 285, "10:00"), ("drift", 275, "04:35"), ("drift", 605, "10:05"),
+])  # fmt: skip
+def test_what_seems_to_begin_in_a_silence_began_with_the_first_record_after_it(kind, minute, since):
+    made = alert("p1:d1", 610, "unlike" if kind == "unlike" else "new_cluster", records=611.0 - minute)
+    made[1]["cluster"] = "p1:d1/1/9"
+    came = emerged("p1:d1", 610, 9, heat=38.0)
+    came[1]["after"][0]["size"] = 610 - minute
+    drifted = drift("p1:d1", 610, heat=(6.2, 38.0))
+    drifted[1]["since"]["time"] = output("", "p1:d1", minute)[1]["time"]
+    shown = {"emerged": [came, made], "unlike": [made], "drift": [drifted]}[kind]
+    began = alert("p1:d1", 300, "silent", severity="warning", seconds=600.0)
+    ended = alert("p1:d1", 600, "silent", kind="cleared", seconds=18_600.0)
+    (found,) = (each for each in incidents(began, ended, *shown) if each["kind"] != "silent")
+    assert found["since"][11:16] == since
+
+
+def test_a_cluster_that_no_alert_shows_began_with_the_first_record_after_a_silence():
+    change = [*WORK, alert("p1:d1", 302), drift("p1:d1", 322, load=(2, 5)), emerged("p1:d1", 20, 0, heat=6.2, load=2)]
+    silent = [
+        alert("p1:d1", 370, "silent", severity="warning", seconds=600.0),
+        alert("p1:d1", 438, "silent", kind="cleared", seconds=4_680.0),
+    ]
+    shown = [emerged("p1:d1", 440, each, heat=38.0, load=each) for each in (8, 9, 10)]
+    assert [each["since"][11:16] for each in incidents(*change, *silent, *shown) if each["kind"] == "broke"] == [
+        "07:18"
+    ]
+
+
 @pytest.mark.parametrize(("temp", "count"), [((67.6, 71.3), 1), ((71.3, 46.0), 2)])
 def test_a_drift_within_what_a_stream_has_become_is_of_its_incident_and_a_way_back_is_another(temp, count):
     new = alert("p1:d1", 340, "new_cluster", severity="info", share=1.0)
