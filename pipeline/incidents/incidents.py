@@ -11,7 +11,7 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute, number, second
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_close, episodes, goes_alike
-from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
+from resonance.pipeline.incidents.signs import STUCK, Move, Sign, SignTable, Value
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.alerts.sentences import length
@@ -258,18 +258,19 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     ranked = sorted(weight, key=lambda name: (-weight[name], place.get(name, 1), -strength.get(name, 0.0))) or sorted(
         {name for centre in centres for name in centre}
     )
+    varies = {name: move for each in group for sign in each.signs for name, move in sign.varies.items()}
+    noise = [name for name, move in varies.items() if len(group) == 1 and move.is_noise]
     found: list[IncidentFeature] = []
-    for name in ranked[:SHOWN]:
+    for name in [name for name in ranked if name not in noise][:SHOWN]:
         seen = [centre[name] for centre in centres if name in centre] + [each.value for each in values.get(name, ())]
         after = median(seen) if seen else median(move.after for move in moves[name])
         before = [move.before for move in moves.get(name, ())] + [each.usual for each in values.get(name, ())]
         found.append({"feature": name, "value": after, "usual": median(before) if before else None})
-    if found:
-        return found
-    varies = {name: move for each in group for sign in each.signs for name, move in sign.varies.items()}
-    for name, move in varies.items():
-        found.append({"feature": name, "value": move.after, "usual": move.before, "ratio": move.ratio})
-    return found[:SHOWN]
+    other: list[IncidentFeature] = [
+        {"feature": name, "value": varies[name].after, "usual": varies[name].before, "ratio": varies[name].ratio}
+        for name in (noise if found else varies)
+    ]
+    return [*other, *found][:SHOWN]
 
 
 def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None, known: int) -> IncidentKind:
@@ -300,6 +301,8 @@ def _names(streams: Sequence[str | None], known: int) -> str:
 
 
 def _value(each: IncidentFeature, with_usual: bool) -> str:
+    if "ratio" in each and each["ratio"] <= STUCK:
+        return f"{each['feature']} stays at {number(each['value'])}"
     if "ratio" in each:
         return f"{each['feature']} varies {number(each['ratio'])} times as much"
     usual = f", usually {number(each['usual'])}" if with_usual and each["usual"] is not None else ""
@@ -335,7 +338,8 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], 
         how = f"{values}: Fahrenheit or Celsius" if unit.is_degrees else f"x {number(unit.factor)}"
         return f"{unit.feature} in another unit{since}, {how}"
     if is_broken:
-        how = f"at a new level{since}" if _is_settled(signs) else f"broke{at}"
+        is_noise = any("ratio" in each for each in incident["features"][:1])
+        how = f"at a new level{since}" if _is_settled(signs) and not is_noise else f"broke{at}"
         return f"{how}{behind}; unlike the other {incident['known'] - 1:,} streams"
     if incident["kind"] == "like_others":
         return f"records as most other streams have them{since}{behind}"

@@ -23,6 +23,15 @@ MOST: Final = 20_000
 PEERS: Final = 200
 """Streams of a fleet with which one that broke is compared."""
 
+NOISY: Final = 3.0
+"""How many times as much a feature varies that is rather noisy than at another place."""
+
+STUCK: Final = 0.05
+"""Part of what it varied that is left of a feature that is stuck."""
+
+FROM_STUCK: Final = 3.0
+"""Spreads by which a value where a feature is stuck may be from its mean."""
+
 MARKED: Final = 8
 """Records of a stream by which a drift may have begun later than it says."""
 
@@ -39,6 +48,16 @@ class Move(NamedTuple):
     """In spreads, with its sign."""
     ratio: float
     """How many times as much it varies."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the feature hardly varies any more."""
+        return self.ratio <= STUCK
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether it is about where it was, and varies far more, or no more."""
+        return abs(self.shift) <= FROM_STUCK if self.is_stuck else self.ratio >= NOISY and abs(self.shift) <= 1.0
 
 
 class Value(NamedTuple):
@@ -374,13 +393,15 @@ class SignTable:
         cleared = self._cleared.get(alert["key"])
         # Times of records may go back.
         is_open = cleared is None or cleared[1]["seq"] < alert["seq"]
-        silent = cleared[1]["evidence"].get("seconds", 0.0) if rule == "silent" and cleared and not is_open else 0.0
+        at_end = cleared[1]["evidence"] if cleared and not is_open else {}
+        silent = at_end.get("seconds", 0.0) if rule == "silent" else 0.0
+        stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, min(onset, time), since,
             alert["text"], centre=centre, keywords=keywords, is_open=is_open, unlike=share,
             is_known=bool(evidence.get("known")),
             until=onset + silent if silent else 0.0,
-            is_learned=rule == "new_cluster" and alert.get("cluster") not in self._vanished,
+            is_learned=stays or (rule == "new_cluster" and alert.get("cluster") not in self._vanished),
             share=float(evidence.get("share", 0.0)) if rule == "new_cluster" else 0.0,
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
@@ -391,12 +412,13 @@ class SignTable:
         time = seconds(drift["time"])
         onset = seconds(drift["since"]["time"]) if "since" in drift else time
         drifts = f"{stream}/{version}/drift"
-        moves = _moves(("moved",), ended, drift)
+        moves, varies = _moves(("moved",), ended, drift), _moves(("widened", "narrowed"), ended, drift)
+        varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
             next(map(_without_features, drift.get("units", ())), ""),
             moves=moves, late=moves.keys() - _moves(("moved",), drift).keys(),
-            varies=_moves(("widened", "narrowed"), ended, drift),
+            varies=varies,
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,

@@ -391,6 +391,48 @@ def test_a_feature_that_only_varies_more_is_named():
     assert found["text"] == "p1:d1: drifted since 2026-05-06 05:05:00, heat varies 3 times as much"
 
 
+def changed(name, kind, **members):
+    """What a drift, or its end, says of a feature."""
+    feature = {"feature": name, "change": kind, "before": 6.2, "after": 6.5, "spread": 1, **members}
+    return [{"cluster": None, "change": [kind], "features": [feature]}]
+
+
+@pytest.mark.parametrize(("shift", "ratio", "said"), [
+    (0.4, 6.8, "broke 2026-05-06 04:56:00, heat varies 6.8 times as much"),
+    (0.4, 2.8, "at a new level since 2026-05-06 04:56:00, heat 8, usually 6.2"),
+    (3.4, 6.8, "at a new level since 2026-05-06 04:56:00, heat 6.5, usually 6.2"),
+    (2.9, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5"),
+    (3.4, 0.05, "at a new level since 2026-05-06 04:56:00, heat 6.5, usually 6.2"),
+])  # fmt: skip
+def test_noise_and_a_stuck_sensor_are_no_new_level(shift, ratio, said):
+    started = drift("p1:d1", 310, heat=(6.2, 8.0, 2.5))
+    kind = "moved" if abs(shift) > 0.5 else "widened"
+    units = changed("heat", kind, shift=shift, ratio=ratio)
+    settled = output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=units)
+    shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared")
+    (found,) = incidents(*shown, started, settled)
+    assert found["text"] == f"p1:d1: {said}; unlike the other 3 streams"
+
+
+def test_a_stuck_sensor_is_apart_from_the_wave_before():
+    wave = [drift("p1:d1", 240 + 300 * at, seq=at, heat=((6.2, 9.0), (9.0, 6.2))[at % 2]) for at in range(4)]
+    wave[3][1]["units"][0]["features"] += changed("load", "narrowed", shift=0.0, ratio=0.002)[0]["features"]
+    stuck, before = incidents(*wave)
+    assert "load stays at 6.5" in stuck["text"]
+    assert "3 drifts" in before["text"]
+
+
+@pytest.mark.parametrize(
+    ("outside", "state", "how"), [(1.0, "learned", "at a new level since"), (0.0, "over", "broke")]
+)
+def test_what_an_alert_shows_is_learned_where_the_record_that_clears_it_is_as_far(outside, state, how):
+    shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared", outside=outside)
+    (found,) = incidents(*shown)
+    assert row_of(found) == (
+        "critical", state, f"p1:d1: {how} 2026-05-06 04:56:00, heat 8, usually 6.2; unlike the other 3 streams",
+    )  # fmt: skip
+
+
 def test_a_stream_that_begins_with_what_most_others_do_has_not_broken():
     new = alert("p1:d1", 340, "new_cluster", severity="info")
     new[1]["cluster"] = "p1:d1/1/7"
