@@ -49,7 +49,7 @@ class Alert(TypedDict):
     text: str
     """What happened, as a sentence."""
     evidence: dict[str, float]
-    """The numbers that decided."""
+    """The numbers that decided; of `unlike`, when it clears, in how many features its record is still `outside`."""
     features: NotRequired[list[AlertFeature]]
     """Of ``unlike``: up to three features of the record with which it opened that were far off, the farthest first."""
     setting: NotRequired[str]

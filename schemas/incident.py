@@ -20,7 +20,7 @@ class IncidentFeature(TypedDict):
     usual: float | None
     """Its mean before; null where no drift says it."""
     ratio: NotRequired[float]
-    """How many times as much it varies since, where its mean did not move."""
+    """How many times as much it varies since, where its mean hardly moved; at most 0.05 of one that is stuck."""
 
 
 class Incident(TypedDict):
@@ -39,7 +39,7 @@ class Incident(TypedDict):
     text: str
     """What happened, as a sentence."""
     severity: AlertSeverity
-    """That of its most urgent alert; of drifts alone ``warning``."""
+    """That of its most urgent alert that is open, or where none is, of all; of drifts alone ``warning``."""
     certainty: Certainty
     """``sure``: three streams show it, or one in two ways; ``likely``: otherwise."""
     streams: list[StreamId | None]
@@ -57,9 +57,9 @@ class Incident(TypedDict):
     signs: Natural
     """Its alerts and drifts together, and new clusters for which no alert could open while one was."""
     is_open: bool
-    """Whether one of its alerts is open."""
+    """Whether one of its alerts or drifts is open."""
     is_learned: NotRequired[bool]
-    """Of one that is not: whether what it brought is still in the baseline, or a cluster that the model has."""
+    """Of one that is not: whether what it brought is still in the baseline, a cluster, or usual by now."""
     since: Time
     """When it began: time of a record, in UTC."""
     time: Time

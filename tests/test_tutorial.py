@@ -99,7 +99,7 @@ def test_what_happened_is_three_incidents(outputs):
             table.apply(kind.replace("-", "_"), output)
     broke, work, unit = table.incidents()
     for incident in table.incidents():
-        assert f"{incident['severity']}  open   {incident['text']}\n" in TEXT
+        assert f"{incident['severity']:<8}  open   {incident['text']}\n" in TEXT
     # What an assistant gets of the newest.
     (listed,) = re.findall(r"```json\n(\{\"incidents.*?)```", ASSISTANT, re.DOTALL)
     (shown,) = orjson.loads(listed)["incidents"]

@@ -150,11 +150,12 @@ def is_novel(model, within, place):
 
 
 @jit
-def name_outside(model, x, near, squared, outside):
+def name_outside(model, rules, x, near, squared, outside):
     """Write the features in which a record is unusual in the cluster that `answer` compared it with, farthest first.
 
     Each is a row of `outside`: its column, its value, and between which values nearly all records are, which is half as
-    far from the middle as a record may be.
+    far from the middle as a record may be. Where there is none, it is the feature that is out of reach of the records
+    that are like it otherwise.
     """
     compared = near if model.place[near] >= 0 else _nearest_in_cluster(model, x, squared)
     if compared < 0:
@@ -165,12 +166,18 @@ def name_outside(model, x, near, squared, outside):
     for row in outside:
         f = np.argmax(parts)
         if parts[f] <= 0.5:
-            return
+            break
         middle, narrow = model.usual[at, f], model.unusual[at, f]
         if known[f] > usual[f]:
             middle, narrow = model.middle[at, f], model.narrow[at, f]
         row[0], row[1], row[2], row[3] = f, x[f], middle - 0.5 / narrow, middle + 0.5 / narrow
         parts[f] = 0.0
+    if np.isnan(outside[0, 0]):
+        gaps, reach = np.abs(x - model.at[:, compared]), 0.5 * np.sqrt(rules.squared_reach * model.radius2[compared])
+        f = np.argmax(gaps)
+        if gaps[f] > reach:
+            outside[0, 0], outside[0, 1] = f, x[f]
+            outside[0, 2], outside[0, 3] = model.at[f, compared] - reach, model.at[f, compared] + reach
 
 
 @jit

@@ -347,7 +347,7 @@ def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, 
             model.unplaced += 1
         novel[t] = is_novel(model, not unlike, place)
         if score[t] < UNUSUAL:
-            name_outside(model, x, near, squared, outside[t])
+            name_outside(model, rules, x, near, squared, outside[t])
         # One landmark stands for the record: itself, or the nearest.
         if landmarks == 0 or is_wanted(model, rules, gap, near, unlike):
             j = add_landmark(model, rules, cells, x, labels[t], place, squared)

@@ -233,13 +233,14 @@ def _parts(
     own.sort(key=lambda each: (each.time, each.key))
     is_many = sum(bool(sign.centre) for sign in own) > MOST_CENTRES
     # The alert that is open says it of new clusters, too, which are news by themselves.
-    alerts = [sign.severity for sign in episode.signs if sign.rule == "unlike"]
+    alerts = [sign for sign in episode.signs if sign.rule == "unlike"]
     for sign in own:
         values = {name: value for name, (value, _) in far.get(sign.key, {}).items()}
         moves = {name: move for name, move in sign.moves.items() if not values or name in values}
         # No alert says which share of the records is unlike while one is open.
         unlike = 1.0 if is_many else max(sign.unlike, sign.share)
-        severity = alerts[-1] if alerts and sign.centre else sign.severity
+        says = alerts and sign.centre and alerts[-1].is_open >= sign.is_open
+        severity = alerts[-1].severity if says else sign.severity
         apart.add(replace(sign, moves=moves, values=values or sign.values, unlike=unlike, severity=severity))
     return [apart] if is_whole else [common, apart]
 

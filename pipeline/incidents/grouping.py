@@ -115,6 +115,8 @@ class Episode:
         """Whether a drift ends, in most of its features, where the drifts before have been."""
         if not self.is_drift or not self.drifts or sign.rule != "drift":
             return False
+        if any(move.is_stuck for move in sign.varies.values()):
+            return False  # No wave ends so.
         inside = 0
         for name in self.places.keys() & sign.moves.keys():
             (low, high), after = self.places[name], sign.moves[name].after

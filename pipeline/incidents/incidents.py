@@ -11,7 +11,7 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute, number, second
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_close, episodes, goes_alike
-from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
+from resonance.pipeline.incidents.signs import STUCK, Move, Sign, SignTable, Value
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.stream_keys import readable
@@ -80,7 +80,12 @@ class IncidentTable:
             self._groups = groups(episodes(signs, paces), excursions, unseen)
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
-        found = [(_incident(group, known, centres), group) for group in self._groups]
+        found, common = list[tuple[Incident, list[Episode]]](), list[Sequence[IncidentFeature]]()
+        for group in sorted(self._groups, key=len, reverse=True):
+            incident = _incident(group, known, centres, common)
+            found.append((incident, group))
+            if 2 * len(group) > known:
+                common.append(incident["features"])
         found.sort(key=lambda each: (each[0]["since"], each[0]["key"]))
         _name_returns(found)
         _name_units(found)
@@ -103,7 +108,13 @@ def row_of(incident: Incident) -> tuple[str, str, str]:
     return incident["severity"], "open" if incident["is_open"] else ended, text
 
 
-def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequence[Mapping[str, float]]]) -> Incident:
+def _incident(
+    group: Sequence[Episode],
+    known: int,
+    centres: Mapping[str, Sequence[Mapping[str, float]]],
+    common: Iterable[Sequence[IncidentFeature]],
+) -> Incident:
+    """Return what happened to a group; `common` has what changed by the incidents of most streams."""
     ordered = sorted(group, key=lambda each: (each.began, each.place))
     signs = _ordered(group)
     since = _since(ordered)
@@ -113,14 +124,15 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
     kind = _kind(ordered, signs, unit, known)
     if unit is not None:
         features = [{"feature": unit.feature, "value": unit.value, "usual": unit.usual}]
-    elif kind == "broke" and _is_like_others(group[0], centres):
+    elif kind == "broke" and (_is_like_others(group[0], centres) or any(_is_within(features, all_) for all_ in common)):
         kind = "like_others"
     alerts = [sign.key for sign in signs if sign.rule not in ("drift", "emerged")]
+    lasting = [sign for sign in signs if sign.is_open]
     incident: Incident = {
         "key": signs[0].key,
         "kind": kind,
         "text": "",
-        "severity": max((sign.severity for sign in signs), key=_URGENCY.index),
+        "severity": max((sign.severity for sign in lasting or signs), key=_URGENCY.index),
         "certainty": "sure" if len(group) >= MANY or len({sign.rule for sign in signs}) > 1 else "likely",
         "streams": streams,
         "known": known,
@@ -128,7 +140,7 @@ def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequen
         "alerts": alerts,
         "drifts": sum(sign.rule == "drift" for sign in signs),
         "signs": len(signs),
-        "is_open": any(sign.is_open for sign in signs),
+        "is_open": bool(lasting),
         "since": canonical(round(1000 * since)),
         "time": max(sign.stamp for sign in signs),
     }
@@ -190,6 +202,17 @@ def _is_like_others(episode: Episode, centres: Mapping[str, Sequence[Mapping[str
     return bool(own) and 2 * alike > len(others)
 
 
+def _is_within(own: Sequence[IncidentFeature], common: Sequence[IncidentFeature]) -> bool:
+    """Whether each feature went about as far as by a change of most streams, which may be at another time."""
+    ways, theirs = (
+        {each["feature"]: each["value"] - each["usual"] for each in features if each["usual"] is not None}
+        for features in (own, common)
+    )
+    return len(ways) == len(own) > 0 and all(
+        name in theirs and 2 * abs(way - theirs[name]) <= abs(way) for name, way in ways.items()
+    )
+
+
 def _has_become(mine: Mapping[str, float], theirs: Mapping[str, float], usual: Mapping[str, float]) -> bool:
     """Whether a centre is close to another, and each feature that changed nearer than to what it was.
 
@@ -237,18 +260,19 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     ranked = sorted(weight, key=lambda name: (-weight[name], place.get(name, 1), -strength.get(name, 0.0))) or sorted(
         {name for centre in centres for name in centre}
     )
+    varies = {name: move for each in group for sign in each.signs for name, move in sign.varies.items()}
+    noise = [name for name, move in varies.items() if len(group) == 1 and move.is_noise]
     found: list[IncidentFeature] = []
-    for name in ranked[:SHOWN]:
+    for name in [name for name in ranked if name not in noise][:SHOWN]:
         seen = [centre[name] for centre in centres if name in centre] + [each.value for each in values.get(name, ())]
         after = median(seen) if seen else median(move.after for move in moves[name])
         before = [move.before for move in moves.get(name, ())] + [each.usual for each in values.get(name, ())]
         found.append({"feature": name, "value": after, "usual": median(before) if before else None})
-    if found:
-        return found
-    varies = {name: move for each in group for sign in each.signs for name, move in sign.varies.items()}
-    for name, move in varies.items():
-        found.append({"feature": name, "value": move.after, "usual": move.before, "ratio": move.ratio})
-    return found[:SHOWN]
+    other: list[IncidentFeature] = [
+        {"feature": name, "value": varies[name].after, "usual": varies[name].before, "ratio": varies[name].ratio}
+        for name in (noise if found else varies)
+    ]
+    return [*other, *found][:SHOWN]
 
 
 def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None, known: int) -> IncidentKind:
@@ -279,6 +303,8 @@ def _names(streams: Sequence[str | None], known: int) -> str:
 
 
 def _value(each: IncidentFeature, with_usual: bool) -> str:
+    if "ratio" in each and each["ratio"] <= STUCK:
+        return f"{each['feature']} stays at {number(each['value'])}"
     if "ratio" in each:
         return f"{each['feature']} varies {number(each['ratio'])} times as much"
     usual = f", usually {number(each['usual'])}" if with_usual and each["usual"] is not None else ""
@@ -294,6 +320,13 @@ def _swings(group: Sequence[Episode], since: str) -> str:
     return f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts{last}: {places}"
 
 
+def _is_settled(signs: Sequence[Sign]) -> bool:
+    """Whether a stream has stayed what it became, and its model has learned that: by its drifts, where it has some."""
+    drifts = [sign for sign in signs if sign.rule == "drift"]
+    is_urgent = any(sign.is_open and sign.severity != "info" for sign in signs)
+    return not is_urgent and any(sign.is_learned for sign in drifts or signs)
+
+
 def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], unit: Rescaled | None) -> str:
     # Records of a file may have no time.
     at = f" {second(incident['since'])}" if incident["since"] >= "1971" else ""
@@ -307,7 +340,9 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], 
         how = f"{values}: Fahrenheit or Celsius" if unit.is_degrees else f"x {number(unit.factor)}"
         return f"{unit.feature} in another unit{since}, {how}"
     if is_broken:
-        return f"broke{at}{behind}; alone among {incident['known']:,} streams"
+        is_noise = any("ratio" in each for each in incident["features"][:1])
+        how = f"at a new level{since}" if _is_settled(signs) and not is_noise else f"broke{at}"
+        return f"{how}{behind}; alone among {incident['known']:,} streams"
     if incident["kind"] == "like_others":
         return f"records as most other streams have them{since}{behind}"
     if incident["kind"] in ("new_kind", "back"):

@@ -23,6 +23,18 @@ MOST: Final = 20_000
 PEERS: Final = 200
 """Streams of a fleet with which one that broke is compared."""
 
+NOISY: Final = 3.0
+"""How many times as much a feature varies that is rather noisy than at another place."""
+
+STUCK: Final = 0.05
+"""Part of what it varied that is left of a feature that is stuck."""
+
+FROM_STUCK: Final = 3.0
+"""Spreads by which a value where a feature is stuck may be from its mean."""
+
+MARKED: Final = 8
+"""Records of a stream by which a drift may have begun later than it says."""
+
 _NAMED: Final = itemgetter("feature", "value", "low", "high")
 _MOVED: Final = itemgetter("before", "after", "shift", "ratio")
 
@@ -36,6 +48,16 @@ class Move(NamedTuple):
     """In spreads, with its sign."""
     ratio: float
     """How many times as much it varies."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the feature hardly varies any more."""
+        return self.ratio <= STUCK
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether it is about where it was, and varies far more, or no more."""
+        return abs(self.shift) <= FROM_STUCK if self.is_stuck else self.ratio >= NOISY and abs(self.shift) <= 1.0
 
 
 class Value(NamedTuple):
@@ -239,16 +261,18 @@ class SignTable:
             logs.setdefault(log, []).append(stream)
         result = {}
         for log, streams in logs.items():
-            begins = sorted(spans[stream][0][0] for stream in streams)
+            begins, ends = (sorted(spans[stream][side][0] for stream in streams) for side in (0, 1))
             for stream in streams:
                 (first, began), (last, ended) = spans[stream]
                 # Of one device behind the other, each begins as long before the next as its own outputs go, or longer.
-                shared = bisect_right(begins, last) - bisect_left(begins, 2 * first - last)
+                # Where the first outputs of some have expired these begin later than others, and go on with them.
+                before = min(bisect_left(begins, 2 * first - last), bisect_left(ends, first))
+                shared = bisect_right(begins, last) - before
                 if 2 * shared > len(streams) or first == last:
                     shared, ((first, began), (last, ended)) = len(streams), self._spans.get((*log, None), nothing)
                 # The last record may be of an earlier time.
                 records = (last - first) * (self._many.get(log, 0) + 1)
-                result[stream] = shared * max(0.0, ended - began) / max(1, records)
+                result[stream] = shared * abs(ended - began) / max(1, records)
         self._paces = result
         return result
 
@@ -261,10 +285,10 @@ class SignTable:
 
     def clusters(self) -> list[NewCluster]:
         """Return the clusters that came, of all streams, the earliest first."""
-        paces, found = self.paces(), []
+        paces, silences, found = self.paces(), self._silences(), []
         for key, (_, begun) in self._begun.items():
             stream, time = key.rsplit("/", 2)[0], seconds(begun["time"])
-            onset = time - paces.get(stream, 0.0) * begun["size"]
+            onset = _heard(time - paces.get(stream, 0.0) * begun["size"], time, silences.get(stream, ()))
             found.append(NewCluster(key, stream, onset, time, begun["centre"], begun["spread"]))
         return sorted(found, key=lambda each: (each.time, each.key))
 
@@ -312,7 +336,23 @@ class SignTable:
         for make in made:
             with suppress(AttributeError, KeyError, TypeError, ValueError):  # It is of no worker.
                 found.append(make())
+        silences = self._silences()
+        for sign in found:
+            if sign.rule != "silent":
+                slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
+                sign.onset = _heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
         return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
+
+    def _silences(self) -> dict[str, list[tuple[float, float]]]:
+        """Return seconds of the last record before each silence of a stream, and of the first one after it."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        for key, (_, alert) in self._alerts.items():
+            with suppress(AttributeError, KeyError, TypeError, ValueError):  # It is of no worker.
+                if alert["rule"] == "silent" and self._cleared[key][1]["seq"] > alert["seq"]:
+                    begin = seconds(alert["since"]) - alert["evidence"]["seconds"]
+                    end = begin + self._cleared[key][1]["evidence"]["seconds"]
+                    found.setdefault(alert["stream"], []).append((begin, end))
+        return found
 
     def _lasting(self) -> set[tuple[str, int, int]]:
         """Return the drifts that settled where most of what they changed no later one of their stream did."""
@@ -353,13 +393,15 @@ class SignTable:
         cleared = self._cleared.get(alert["key"])
         # Times of records may go back.
         is_open = cleared is None or cleared[1]["seq"] < alert["seq"]
-        silent = cleared[1]["evidence"].get("seconds", 0.0) if rule == "silent" and cleared and not is_open else 0.0
+        at_end = cleared[1]["evidence"] if cleared and not is_open else {}
+        silent = at_end.get("seconds", 0.0) if rule == "silent" else 0.0
+        stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, min(onset, time), since,
             alert["text"], centre=centre, keywords=keywords, is_open=is_open, unlike=share,
             is_known=bool(evidence.get("known")),
             until=onset + silent if silent else 0.0,
-            is_learned=rule == "new_cluster" and alert.get("cluster") not in self._vanished,
+            is_learned=stays or (rule == "new_cluster" and alert.get("cluster") not in self._vanished),
             share=float(evidence.get("share", 0.0)) if rule == "new_cluster" else 0.0,
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
@@ -370,18 +412,24 @@ class SignTable:
         time = seconds(drift["time"])
         onset = seconds(drift["since"]["time"]) if "since" in drift else time
         drifts = f"{stream}/{version}/drift"
-        moves = _moves(("moved",), ended, drift)
+        moves, varies = _moves(("moved",), ended, drift), _moves(("widened", "narrowed"), ended, drift)
+        varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
             next(map(_without_features, drift.get("units", ())), ""),
             moves=moves, late=moves.keys() - _moves(("moved",), drift).keys(),
-            varies=_moves(("widened", "narrowed"), ended, drift),
+            varies=varies,
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,
             is_learned=is_lasting,
             until=inf if ended is None else seconds(ended["time"]),
         )  # fmt: skip
+
+
+def _heard(onset: float, time: float, silences: Iterable[tuple[float, float]], slack: float = 0.0) -> float:
+    """Return when a sign of a time began: where its stream was silent then, the first record after that."""
+    return next((end for begin, end in silences if begin - slack < onset < end <= time), onset)
 
 
 def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[str, Move]:

@@ -202,6 +202,10 @@ class PlainModal:
             middle, narrow = ranges[int(usual[f] >= known[f])]
             if parts[f] > 0.5:
                 self.outside.append((f, x[f], middle[f] - 0.5 / narrow[f], middle[f] + 0.5 / narrow[f]))
+        gaps, reach = np.abs(x - near.at), 0.5 * np.sqrt(self.reach2 * near.radius2)
+        f = int(np.argmax(gaps))
+        if score < 0.5 and not self.outside and gaps[f] > reach:
+            self.outside.append((f, x[f], near.at[f] - reach, near.at[f] + reach))
         return within and float(np.max(known)) <= 1.0, score
 
     def _measure_ranges(self):

@@ -33,6 +33,15 @@ def test_clusters_far_apart_that_have_few_landmarks_get_more():
     assert not model.crowded
 
 
+def test_clusters_far_apart_are_found_as_soon_as_each_has_the_records_of_a_cluster():
+    X, y = blobs(6_000, 200, 16, 0.03, seed=3)  # Of each about 25 in the first 5,000.
+    model = Modal()
+    model.learn(X[:5_000])
+    step = model.learn(X[5_000:])
+    assert len(model.clusters()) >= 190
+    assert adjusted_rand_score(y[5_000:], step.cluster[:, 0]) > 0.9
+
+
 def test_clusters_that_touch_get_landmarks_for_the_valleys_between_them():
     X, y = grid(40_000, 7, 5.0)
     model = Modal()

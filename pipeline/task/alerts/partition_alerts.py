@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 from resonance.engine.drift import DriftChange
 from resonance.kernels.arithmetic import log
 from resonance.pipeline import mismatches
@@ -187,7 +188,9 @@ class PartitionAlerts:
             if (closed := alerts.open.pop(key, None)) is not None:
                 self._health.open_alerts[key[0]] -= 1
                 if not closed.owed:
-                    self._emit(model, closed, False, transition.evidence, cause)
+                    # What has ended is cleared by any record of the partition.
+                    outside = {} if "ended" in transition.evidence else _outside(model, closed, cause)
+                    self._emit(model, closed, False, {**transition.evidence, **outside}, cause)
             return
         if key in alerts.open:
             return
@@ -316,6 +319,22 @@ class PartitionAlerts:
 
 def _ended(alert: OpenAlert) -> Transition:
     return Transition(alert.rule, False, {"ended": 1.0}, alert.cluster)
+
+
+def _outside(model: "StreamModel | None", alert: OpenAlert, cause: EventCause) -> dict[str, float]:
+    """Return in how many features of an alert the record that clears it is where it would still have opened it."""
+    rows = cause.batch.rows
+    if model is None or not alert.features or not isinstance(rows, np.ndarray):
+        return {}
+    values = dict(zip(model.preparation.features, rows[cause.position].tolist(), strict=True))
+    far = (
+        values[each["feature"]] > each["high"]
+        if each["value"] > each["high"]
+        else values[each["feature"]] < each["low"]
+        for each in alert.features
+        if each["feature"] in values
+    )
+    return {"outside": float(sum(far))}
 
 
 def _bare_cause(record: SourceRecord, outputs: Outputs | None) -> EventCause:

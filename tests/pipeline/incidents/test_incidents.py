@@ -12,7 +12,7 @@ from resonance.schemas import load_schema
 
 def output(topic, stream, minute, **members):
     """An output of a stream whose records come every minute."""
-    time = f"2026-05-06T{minute // 60:02}:{minute % 60:02}:00.000Z"
+    time = f"2026-05-{6 + minute // 1_440:02}T{minute // 60 % 24:02}:{minute % 60:02}:00.000Z"
     source = {"topic": "t", "partition": int(stream[1]), "offset": 2 * minute}
     return topic, {"stream": stream, "version": 1, "time": time, "cause": {"id": None, "source": source}, **members}
 
@@ -120,6 +120,7 @@ def test_what_one_stream_alone_shows_after_a_change_of_all_is_an_incident_of_its
     assert broke["text"].endswith(":00, heat 38, usually 6.2; alone among 4 streams")
     over, *_ = incidents(*change, *shown, alert("p1:d1", 600, kind="cleared"))
     assert row_of(over)[1] == ("open" if any(kind == "alerts" for kind, _ in shown) else "learned")
+    assert over["severity"] == ("info" if NEW in shown else "critical")
     assert "07:05" <= broke["since"][11:16] <= "07:10"
     assert (len(work["streams"]), [each["feature"] for each in work["features"]]) == (4, ["load"])
 
@@ -150,6 +151,34 @@ def test_few_of_a_change_of_all_that_break_alike_later_are_one_incident(broken, 
     for each in broke:
         each[1]["key"] += "again"
     assert sorted(len(each["streams"]) for each in incidents(*change, *broke, streams=6)) == streams
+
+
+@pytest.mark.parametrize(("known", "broken", "after", "streams"), [
+    (5, {0: 440, 1: 790}, (), [2, 5]), (8, {0: 440, 1: 990, 2: 990}, (), [3, 8]),
+    (8, {0: 700, 1: 700}, range(2, 8), [2, 6, 8]),  # What most streams show is with no part.
+])  # fmt: skip
+def test_a_part_of_a_change_is_with_what_as_few_show_by_themselves(known, broken, after, streams):
+    names = [f"p1:d{n}" for n in range(known)]
+    change = [
+        each for name in names for each in (named(alert(name, 302), load=(5.0, 2.0)), drift(name, 320, load=(2, 5)))
+    ]
+    again = [named(alert(names[at], minute), heat=(38.0, 6.2)) for at, minute in broken.items()]
+    again += [alert(names[at], 1_000) for at in after]
+    for each in again:
+        each[1]["key"] += "again"
+    assert sorted(len(each["streams"]) for each in incidents(*change, *again, streams=known)) == streams
+
+
+@pytest.mark.parametrize(("later", "streams"), [(1_000, [3, 4]), (1_900, [1, 3, 4])])
+def test_what_one_stream_shows_is_its_own_unless_others_come_to_it_within_a_day(later, streams):
+    names = [f"p{n % 2}:d{n}" for n in range(4)]
+    change = [
+        each for name in names for each in (named(alert(name, 302), load=(5.0, 2.0)), drift(name, 320, load=(2, 5)))
+    ]
+    again = [named(alert(name, later if at else 440), heat=(38.0, 6.2)) for at, name in enumerate(names)]
+    for each in again:
+        each[1]["key"] += "again"
+    assert sorted(len(each["streams"]) for each in incidents(*change, *again)) == streams
 
 
 @pytest.mark.parametrize(("number", "count"), [(0, 2), (1, 1)])
@@ -362,6 +391,48 @@ def test_a_feature_that_only_varies_more_is_named():
     assert found["text"] == "p1:d1: drifted since 2026-05-06 05:05:00, heat varies 3 times as much"
 
 
+def changed(name, kind, **members):
+    """What a drift, or its end, says of a feature."""
+    feature = {"feature": name, "change": kind, "before": 6.2, "after": 6.5, "spread": 1, **members}
+    return [{"cluster": None, "change": [kind], "features": [feature]}]
+
+
+@pytest.mark.parametrize(("shift", "ratio", "said"), [
+    (0.4, 6.8, "broke 2026-05-06 04:56:00, heat varies 6.8 times as much"),
+    (0.4, 2.8, "at a new level since 2026-05-06 04:56:00, heat 8, usually 6.2"),
+    (3.4, 6.8, "at a new level since 2026-05-06 04:56:00, heat 6.5, usually 6.2"),
+    (2.9, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5"),
+    (3.4, 0.05, "at a new level since 2026-05-06 04:56:00, heat 6.5, usually 6.2"),
+])  # fmt: skip
+def test_noise_and_a_stuck_sensor_are_no_new_level(shift, ratio, said):
+    started = drift("p1:d1", 310, heat=(6.2, 8.0, 2.5))
+    kind = "moved" if abs(shift) > 0.5 else "widened"
+    units = changed("heat", kind, shift=shift, ratio=ratio)
+    settled = output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=units)
+    shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared")
+    (found,) = incidents(*shown, started, settled)
+    assert found["text"] == f"p1:d1: {said}; alone among 4 streams"
+
+
+def test_a_stuck_sensor_is_apart_from_the_wave_before():
+    wave = [drift("p1:d1", 240 + 300 * at, seq=at, heat=((6.2, 9.0), (9.0, 6.2))[at % 2]) for at in range(4)]
+    wave[3][1]["units"][0]["features"] += changed("load", "narrowed", shift=0.0, ratio=0.002)[0]["features"]
+    stuck, before = incidents(*wave)
+    assert "load stays at 6.5" in stuck["text"]
+    assert "3 drifts" in before["text"]
+
+
+@pytest.mark.parametrize(
+    ("outside", "state", "how"), [(1.0, "learned", "at a new level since"), (0.0, "over", "broke")]
+)
+def test_what_an_alert_shows_is_learned_where_the_record_that_clears_it_is_as_far(outside, state, how):
+    shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared", outside=outside)
+    (found,) = incidents(*shown)
+    assert row_of(found) == (
+        "critical", state, f"p1:d1: {how} 2026-05-06 04:56:00, heat 8, usually 6.2; unlike the other 3 streams",
+    )  # fmt: skip
+
+
 def test_a_stream_that_begins_with_what_most_others_do_has_not_broken():
     new = alert("p1:d1", 340, "new_cluster", severity="info")
     new[1]["cluster"] = "p1:d1/1/7"
@@ -378,6 +449,55 @@ def test_a_stream_that_begins_with_what_most_others_do_has_not_broken():
 def test_an_incident_is_over_with_its_alerts():
     (found,) = incidents(alert("p1:d1", 300), alert("p1:d1", 330, kind="cleared"))
     assert not found["is_open"]
+
+
+def test_an_incident_is_as_urgent_as_what_is_open_of_it_and_over_as_all_of_it_was():
+    ends = [
+        alert("p1:d1", 500, kind="cleared"),
+        output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=[]),
+        alert("p1:d1", 900, "new_cluster", kind="cleared"),
+    ]
+    seen = [incidents(*BROKE, NEW, *ends[:count])[0] for count in range(4)]
+    assert [each["severity"] for each in seen] == ["critical", "warning", "info", "critical"]
+    assert [each["is_open"] for each in seen] == [True, True, True, False]
+
+
+def test_a_stream_that_stays_what_it_became_is_at_a_new_level_until_it_drifts_back():
+    learned = [
+        NEW,
+        alert("p1:d1", 500, kind="cleared"),
+        output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=[]),
+    ]
+    (found,) = incidents(*BROKE, *learned)
+    assert found["text"] == (
+        "p1:d1: at a new level since 2026-05-06 04:56:00, heat 38, usually 6.2; unlike the other 3 streams"
+    )
+    back = [
+        drift("p1:d1", 1_000, seq=2, heat=(38.0, 6.2)),
+        output("drift_events", "p1:d1", 1_300, kind="settled", opened=2, seq=3, units=[]),
+    ]
+    assert "broke 2026" in incidents(*BROKE, *learned, *back)[-1]["text"]
+    assert "broke 2026" in incidents(*BROKE, *learned[:2])[-1]["text"]
+
+
+@pytest.mark.parametrize(("load", "kind"), [(5.2, "like_others"), (9.0, "broke")])
+def test_a_stream_that_becomes_at_another_time_what_most_others_did_is_not_unlike_them(load, kind):
+    late, _ = incidents(*WORK, alert("p1:d1", 900), drift("p1:d1", 920, load=(2, load)))
+    assert (late["kind"], late["streams"], "unlike" in late["text"]) == (kind, ["p1:d1"], kind == "broke")
+
+
+@pytest.mark.parametrize("back", [0, 700])
+def test_a_stream_whose_first_outputs_have_expired_has_the_pace_of_the_others(back):
+    table = signs.SignTable()
+    for n in range(4):
+        for minute in (600 if n < 2 else 10, 900):
+            kind, payload = alert(f"p1:d{n}", minute, records=10.0)
+            payload["key"] += str(minute)
+            if back and minute == 900:
+                for name in ("time", "since"):
+                    payload[name] = output("", "p1:d0", minute - back)[1]["time"]
+            table.apply(kind, payload)
+    assert set(table.paces().values()) == {120.0 if not back else 60 * 4 * 190 / 1_780}
 
 
 def test_a_later_message_counts_where_times_go_back():
@@ -553,6 +673,36 @@ def test_a_silence_that_is_over_says_how_long_it_was():
     (found,) = incidents(silent[0], ended[0])
     assert found["text"] == "p1:d1: no record for 2 h from 2026-05-06 04:50:00"
     assert incidents(*silent, *ended)[0]["text"] == "p1:d1, p1:d3: no record for up to 6 h from 2026-05-06 04:50:00"
+
+
+@pytest.mark.parametrize(("kind", "minute", "since"), [
+    ("emerged", 580, "10:00"), ("unlike", 591, "10:00"),
+    # A drift is known to eight records.
+    ("drift", 590, "10:00"), ("drift", 285, "10:00"), ("drift", 275, "04:35"), ("drift", 605, "10:05"),
+])  # fmt: skip
+def test_what_seems_to_begin_in_a_silence_began_with_the_first_record_after_it(kind, minute, since):
+    made = alert("p1:d1", 610, "unlike" if kind == "unlike" else "new_cluster", records=611.0 - minute)
+    made[1]["cluster"] = "p1:d1/1/9"
+    came = emerged("p1:d1", 610, 9, heat=38.0)
+    came[1]["after"][0]["size"] = 610 - minute
+    drifted = drift("p1:d1", 610, heat=(6.2, 38.0))
+    drifted[1]["since"]["time"] = output("", "p1:d1", minute)[1]["time"]
+    shown = {"emerged": [came, made], "unlike": [made], "drift": [drifted]}[kind]
+    began = alert("p1:d1", 300, "silent", severity="warning", seconds=600.0)
+    ended = alert("p1:d1", 600, "silent", kind="cleared", seconds=18_600.0)
+    (found,) = (each for each in incidents(began, ended, *shown) if each["kind"] != "silent")
+    assert found["since"][11:16] == since
+
+
+def test_a_cluster_that_no_alert_shows_began_with_the_first_record_after_a_silence():
+    change = [*WORK, alert("p1:d1", 302), drift("p1:d1", 322, load=(2, 5)), emerged("p1:d1", 20, 0, heat=6.2, load=2)]
+    silent = [
+        alert("p1:d1", 370, "silent", severity="warning", seconds=600.0),
+        alert("p1:d1", 438, "silent", kind="cleared", seconds=4_680.0),
+    ]
+    shown = [emerged("p1:d1", 440, each, heat=38.0, load=each) for each in (8, 9, 10)]
+    broke = [each["since"][11:16] for each in incidents(*change, *silent, *shown) if each["kind"] == "broke"]
+    assert broke == ["07:18"]
 
 
 @pytest.mark.parametrize(("temp", "count"), [((67.6, 71.3), 1), ((71.3, 46.0), 2)])

@@ -51,7 +51,7 @@ def given(**changed):
     return settings(**{"stream": "key", **CAREFUL, **changed})
 
 
-def devices(count=5, rounds=650, broken=350, seed=0, factor=12.0, gap=1_000):
+def devices(count=5, rounds=650, broken=350, seed=0, factor=12.0, gap=1_000, turns=100):
     """Records of some devices in turn; one breaks and is mended, one sends nothing for a while, some are no use."""
     rng = np.random.default_rng(seed)
     centres = rng.uniform(1.0, 9.0, (count, 3, 3))
@@ -60,7 +60,7 @@ def devices(count=5, rounds=650, broken=350, seed=0, factor=12.0, gap=1_000):
         for device in rng.permutation(count).tolist():
             offset = len(log) + len(log) // 60
             row = centres[device, rng.integers(3)] * (1.0 + 0.05 * rng.normal(size=3))
-            if device == 3 and broken <= turn < broken + 100:
+            if device == 3 and broken <= turn < broken + turns:
                 row = row * factor * np.exp(0.5 * rng.normal(size=3))
             key = b"d%d" % device
             if device == 1 and 200 <= turn < 300:
@@ -84,6 +84,11 @@ def whole():
     return run(task(given()), LOG)
 
 
+def test_an_alert_that_clears_says_in_how_many_features_its_record_is_as_far():
+    _, cleared = (each for each in payloads(run(task(given()), devices(turns=300)).alerts) if each["rule"] == "unlike")
+    assert cleared["evidence"]["outside"] == len(cleared["features"]) == 3
+
+
 def test_what_opens_and_clears(whole):
     assert alerts_of(whole) == [
         ("opened", "silent", "p0:d1"),
@@ -94,6 +99,7 @@ def test_what_opens_and_clears(whole):
         ("cleared", "unlike", "p0:d3"),
     ]
     silent, dead, _, _, unlike, like = payloads(whole.alerts)
+    assert like["evidence"]["outside"] == 0.0
     first = unlike["features"][0]
     assert not first["low"] <= first["value"] <= first["high"]
     assert f"; {first['feature']} {first['value']:.3g}, usually" in unlike["text"]
