@@ -429,7 +429,7 @@ def test_what_an_alert_shows_is_learned_where_the_record_that_clears_it_is_as_fa
     shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared", outside=outside)
     (found,) = incidents(*shown)
     assert row_of(found) == (
-        "critical", state, f"p1:d1: {how} 2026-05-06 04:56:00, heat 8, usually 6.2; unlike the other 3 streams",
+        "critical", state, f"p1:d1: {how} 2026-05-06 04:56:00, heat 8, usually 6.2; alone among 4 streams",
     )  # fmt: skip
 
 
@@ -470,7 +470,7 @@ def test_a_stream_that_stays_what_it_became_is_at_a_new_level_until_it_drifts_ba
     ]
     (found,) = incidents(*BROKE, *learned)
     assert found["text"] == (
-        "p1:d1: at a new level since 2026-05-06 04:56:00, heat 38, usually 6.2; unlike the other 3 streams"
+        "p1:d1: at a new level since 2026-05-06 04:56:00, heat 38, usually 6.2; alone among 4 streams"
     )
     back = [
         drift("p1:d1", 1_000, seq=2, heat=(38.0, 6.2)),
@@ -483,7 +483,7 @@ def test_a_stream_that_stays_what_it_became_is_at_a_new_level_until_it_drifts_ba
 @pytest.mark.parametrize(("load", "kind"), [(5.2, "like_others"), (9.0, "broke")])
 def test_a_stream_that_becomes_at_another_time_what_most_others_did_is_not_unlike_them(load, kind):
     late, _ = incidents(*WORK, alert("p1:d1", 900), drift("p1:d1", 920, load=(2, load)))
-    assert (late["kind"], late["streams"], "unlike" in late["text"]) == (kind, ["p1:d1"], kind == "broke")
+    assert (late["kind"], late["streams"], "alone among" in late["text"]) == (kind, ["p1:d1"], kind == "broke")
 
 
 @pytest.mark.parametrize("back", [0, 700])
