@@ -122,7 +122,7 @@ class SubtreeTask(StreamTask):
     def _answers(self, batch: OperationBatch, rows: Sequence[int]) -> _Answers:
         """Return rows of a stream with what is to be written of them."""
         part = batch.messages[rows[0]].part
-        return rows, self._learner.texts.of(part.stream, part.version, self._depth), batch.step_of(rows)
+        return rows, self._learner.texts(part.stream, part.version, self._depth), batch.step_of(rows)
 
     def _write(self, batch: OperationBatch, answers: Sequence[_Answers], outputs: Outputs) -> None:
         """Write the assignments of all streams at once."""
