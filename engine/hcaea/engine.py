@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numba.typed import List
@@ -13,8 +13,8 @@ from resonance.engine.caea.faults import check_fault, checked_arrays
 from resonance.engine.caea.model import Model, Rules
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
 from resonance.engine.correntropy import bandwidth_factors
-from resonance.engine.errors import ParameterError, StateError
-from resonance.engine.events import cluster_of, events_from, new_log
+from resonance.engine.errors import StateError
+from resonance.engine.events import NO_PATH, cluster_of, events_from, new_log
 from resonance.engine.hcaea.learn import (
     learn_batch,
     new_lists,
@@ -25,15 +25,14 @@ from resonance.engine.hcaea.learn import (
 )
 from resonance.engine.hcaea.memory import POOL, ROOT, add, new_model, new_pool, tree_fault
 from resonance.engine.labels import majority_label, record_labels
-from resonance.engine.parameters import MAX, Parameter, Parametrised
-from resonance.engine.shell import arrays_of, empty_prediction, empty_step
-from resonance.engine.state import pack, unpack
+from resonance.engine.parameters import MAX, Parameter
+from resonance.engine.shell import Stored, arrays_of, empty_prediction, empty_step
 
 NO_LIMIT = 64
 """Levels that a tree without `max_depth` may have: more than any stream has reached."""
 
 
-class ModelTree(Parametrised):
+class ModelTree(Stored):
     """The parameters of HCAEA and an empty tree; see `HCAEA`.
 
     Attributes
@@ -122,47 +121,21 @@ class ModelTree(Parametrised):
             found.extend(cluster_of(row, path, self.dimension) for row in stored_shapes(self._model(m)))
         return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
 
-    def _further(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return further members of a state's header, and further arrays of a tree that has begun."""
-        return {}, {}
+    def _header(self) -> dict[str, Any]:
+        return {"classes": self._classes}
 
-    def _take(self, header: Mapping[str, Any]) -> None:
-        """Take further members of a state's header; `StateError` where they are none."""
-
-    def _fits(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
-        """Return whether the tree is one of this kind; take further arrays of its state."""
-        return True
-
-    def state(self) -> bytes:
-        """Everything the next record depends on: versioned, checksummed, canonical (equal states, equal bytes)."""
-        further, arrays = self._further()
-        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension, **further}
-        if not self.dimension:
-            return pack(self.name, self.revision, header, {})
+    def _packed(self) -> dict[str, NDArray[Any]]:
         floats, integers = pack_tree(self._memory[1], self._top[0])
-        arrays |= {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
-        return pack(self.name, self.revision, {**header, "classes": self._classes}, arrays)
+        return {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
 
-    @classmethod
-    def from_state(cls, data: bytes) -> Self:
-        """Continue from `state` with the same bits; `StateError` where it is damaged, of another kind or newer."""
-        header, arrays = unpack(data, cls.name, cls.revision, cls.revision)
-        try:
-            model = cls.make(header["parameters"])
-            dimension = header["dimension"]
-        except (KeyError, TypeError, ValueError, AttributeError, ParameterError) as error:
-            raise StateError(f"the state of {cls.name} cannot be read: {error!r}") from error
-        model._take(header)
-        if dimension != 0 or arrays:
-            classes, floats, integers = checked_arrays(cls.name, dimension, header, arrays)
-            level = len(model._top[1])
-            check_fault(cls.name, *tree_fault(floats, integers, model._rules_for(dimension), classes, level))
-            model._begin(dimension)
-            model._classes = classes
-            whole = unpack_tree(*model._memory, model._rules, floats, integers, ROOT if level else -1)
-            if not whole or not model._fits(arrays):
-                raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
-        return model
+    def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        classes, floats, integers = checked_arrays(self.name, dimension, header, arrays)
+        level = len(self._top[1])
+        check_fault(self.name, *tree_fault(floats, integers, self._rules_for(dimension), classes, level))
+        self._begin(dimension)
+        self._classes = classes
+        if not unpack_tree(*self._memory, self._rules, floats, integers, ROOT if level else -1):
+            raise StateError(f"the state of {self.name} does not hold the tree that it says it holds")
 
 
 class RootedTree(ModelTree, Engine):
@@ -224,7 +197,9 @@ class HCAEA(RootedTree):
         step = empty_step(len(batch), self.depth)
         if not len(batch):
             return step
-        learn_batch(*self._memory, self._rules, self._factors, batch, marks, self._log, *arrays_of(step))
+        places, every = np.arange(len(batch)), np.ones(len(batch), dtype=np.bool_)
+        given = *self._memory, self._rules, self._factors, ROOT, NO_PATH, batch, marks, places, every
+        learn_batch(*given, self._log, arrays_of(step))
         return replace(step, events=events_from(self._log, self.dimension, CRITERIA))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
