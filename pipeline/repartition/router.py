@@ -42,16 +42,6 @@ class RouterTask(StreamTask):
         if settings.raises_alerts:
             self._raise_alerts()
 
-    def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Return the routes and dead letters of records, all in offset order; the records may have gaps."""
-        outputs = Outputs()
-        self._run(records, outputs)
-        return outputs.sort()
-
-    def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Process routed records again, without any output."""
-        self._run(records, None)
-
     def _run(self, found: Sequence[SourceRecord], outputs: Outputs | None) -> None:
         records, faults = RecordColumns.of(found), list[Fault]()
         if self._unpacker is not None and records:
