@@ -1,4 +1,4 @@
-"""What every engine of one model does around its kernels: batches, answers, events, clusters, and the state."""
+"""What every engine does around its kernels: batches, answers, events, clusters, and the state."""
 
 import abc
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,6 +56,12 @@ class Stored(Parametrised, abc.ABC):
     most_features: ClassVar[int | None] = None
     dimension: int = 0
 
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._log = new_log()
+        self._classes = 0
+        """Classes that have come; a model has room for more."""
+
     @abc.abstractmethod
     def _packed(self) -> dict[str, NDArray[Any]]:
         """Return the model as the arrays of its state."""
@@ -106,19 +112,15 @@ class Stored(Parametrised, abc.ABC):
         return model
 
 
-class SingleModelEngine(Stored, Engine):
-    """An engine of one model. A subclass adds the model: how it begins, learns, answers, and lies in a state."""
+class KernelEngine(Stored, Engine):
+    """An engine with kernels. A subclass adds its models: how they begin, learn, answer, and lie in a state."""
 
     criteria: ClassVar[Sequence[str]]
     """Names of the reasons of its events, by the numbers that its kernels use."""
     further: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Names of the further values of some of them."""
-
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        self._log = new_log()
-        self._classes = 0
-        """Classes that have come; the model has room for more."""
+    tried: ClassVar[Mapping[str, Any]] = {}
+    """Parameters with which a few records reach every kernel."""
 
     @abc.abstractmethod
     def _begin(self, dimension: int) -> None:
@@ -132,17 +134,9 @@ class SingleModelEngine(Stored, Engine):
     def _predict(self, batch: Any, answer: Prediction) -> None:
         """Fill the arrays of `answer`."""
 
-    @abc.abstractmethod
-    def _shapes(self) -> Iterable[FloatArray]:
-        """Return the clusters as rows (id, size, nodes, centre, spread), or as `_cluster` reads them."""
-
-    @abc.abstractmethod
-    def _facts(self) -> ModelFacts:
-        """Return what is known of the model."""
-
     @classmethod
     def compile(cls) -> None:  # noqa: D102
-        model = cls()
+        model = cls.make(cls.tried)
         model.learn(np.arange(48.0).reshape(24, 2) % 7.0 / 7.0, labels=[0] * 24)
         model.predict(np.zeros((1, 2)))
         cls.from_state(model.state()).clusters()
@@ -161,11 +155,11 @@ class SingleModelEngine(Stored, Engine):
 
     def _no_prediction(self, count: int) -> Prediction:
         """Return room for the answers of `count` records that are not learned."""
-        return empty_prediction(count)
+        return empty_prediction(count, self.depth)
 
     def _no_answers(self, count: int) -> Step:
         """Return room for the answers of `count` records."""
-        return empty_step(count)
+        return empty_step(count, self.depth)
 
     def _events(self) -> list[Event]:
         """Return the events of the log, and empty it."""
@@ -189,6 +183,18 @@ class SingleModelEngine(Stored, Engine):
         if self._begun and len(batch):
             self._predict(batch, answer)
         return answer
+
+
+class SingleModelEngine(KernelEngine):
+    """An engine of one model."""
+
+    @abc.abstractmethod
+    def _shapes(self) -> Iterable[FloatArray]:
+        """Return the clusters as rows (id, size, nodes, centre, spread), or as `_cluster` reads them."""
+
+    @abc.abstractmethod
+    def _facts(self) -> ModelFacts:
+        """Return what is known of the model."""
 
     def clusters(self) -> list[Cluster]:  # noqa: D102
         return [self._cluster(row) for row in self._shapes()] if self._begun else []

@@ -1,20 +1,19 @@
 """HCAEA: a tree of CAEA models; its parameters and the memory that it lies in, which its two parts have, too."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numba.typed import List
-from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, ModelFacts, Path, Prediction, Step, check_batch
+from numpy.typing import NDArray
+from resonance.engine.base import Cluster, FloatArray, IntArray, ModelFacts, Path, Prediction, Step
 from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, facts_of, nodes_of, rules_from
 from resonance.engine.caea.faults import check_fault, checked_arrays
 from resonance.engine.caea.model import Model, Rules
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import StateError
-from resonance.engine.events import NO_PATH, cluster_of, events_from, new_log
+from resonance.engine.events import NO_PATH, cluster_of
 from resonance.engine.hcaea.learn import (
     learn_batch,
     new_lists,
@@ -24,9 +23,9 @@ from resonance.engine.hcaea.learn import (
     unpack_tree,
 )
 from resonance.engine.hcaea.memory import POOL, ROOT, add, new_model, new_pool, tree_fault
-from resonance.engine.labels import majority_label, record_labels
+from resonance.engine.labels import majority_label
 from resonance.engine.parameters import MAX, Parameter
-from resonance.engine.shell import Stored, arrays_of, empty_prediction, empty_step
+from resonance.engine.shell import KernelEngine, Stored, arrays_of
 
 NO_LIMIT = 64
 """Levels that a tree without `max_depth` may have: more than any stream has reached."""
@@ -60,11 +59,9 @@ class ModelTree(Stored):
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
 
-    name: ClassVar[str]
     revision: ClassVar[int] = 2
 
     depth: int
-    dimension: int = 0
     _memory: tuple[List, List]
     """What a tree lies in, as kernels take it; see `memory`."""
 
@@ -83,10 +80,8 @@ class ModelTree(Stored):
         self.dimension = dimension
         self._rules = self._rules_for(dimension)
         self._factors = bandwidth_factors(dimension, self._rules.h)
-        self._classes = 0
         self._memory = new_lists()
         add(*self._memory, new_pool(dimension, 64))
-        self._log = new_log()
 
     def _rules_for(self, dimension: int) -> Rules:
         return rules_from({**self._given, "max_depth": self.depth}, dimension)
@@ -138,26 +133,15 @@ class ModelTree(Stored):
             raise StateError(f"the state of {self.name} does not hold the tree that it says it holds")
 
 
-class RootedTree(ModelTree, Engine):
+class RootedTree(ModelTree, KernelEngine):
     """A tree with a root, which records come to."""
 
-    def _received(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None) -> tuple[FloatArray, IntArray]:
-        """Return a batch and its labels, checked; the tree has begun then, and has room for them."""
-        batch = check_batch(X, self.dimension)
-        marks = record_labels(labels, len(batch))
-        if len(batch):
-            if not self.dimension:
-                self._begin(batch.shape[1])
-                new_model(*self._memory, self._rules, -1, -1, 0)
-            self._classes = max(self._classes, int(marks.max()) + 1)
-        return batch, marks
+    criteria = CRITERIA
+    tried: ClassVar[Mapping[str, Any]] = {"lambda": 3, "min_child_records": 2}
 
-    @classmethod
-    def compile(cls) -> None:  # noqa: D102
-        model = cls(lambda_=3, min_child_records=2)
-        model.learn(np.arange(48.0).reshape(24, 2) % 7.0, labels=[0] * 24)
-        model.predict(np.zeros((1, 2)))
-        cls.from_state(model.state())
+    def _begin_with(self, batch: FloatArray) -> None:
+        super()._begin_with(batch)
+        new_model(*self._memory, self._rules, -1, -1, 0)
 
 
 class HCAEA(RootedTree):
@@ -192,15 +176,10 @@ class HCAEA(RootedTree):
 
     name: ClassVar[str] = "hcaea"
 
-    def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
-        batch, marks = self._received(X, labels)
-        step = empty_step(len(batch), self.depth)
-        if not len(batch):
-            return step
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
         places, every = np.arange(len(batch)), np.ones(len(batch), dtype=np.bool_)
-        given = *self._memory, self._rules, self._factors, ROOT, NO_PATH, batch, marks, places, every
+        given = *self._memory, self._rules, self._factors, ROOT, NO_PATH, batch, labels, places, every
         learn_batch(*given, self._log, arrays_of(step))
-        return replace(step, events=events_from(self._log, self.dimension, CRITERIA))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the leaves of the tree, depth first in node order; nothing before the first record.
@@ -240,17 +219,12 @@ class HCAEA(RootedTree):
             else:
                 rows.append((m, at, (*path, name)))
 
-    def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
-        batch = check_batch(X, self.dimension)
-        count = len(batch)
-        answer = empty_prediction(count, self.depth)
-        if self.dimension and count:
-            predict_clusters(self._memory[1], self._rules, batch, answer.cluster, answer.score, answer.novel)
-            # All leaves are described for their labels alone.
-            leaves = self.arrays() if self._classes else None
-            if leaves and (total := len(leaves["sigma"])):
-                stride = (total + 7) // 8 * 8
-                weights = np.zeros((self.dimension, stride))
-                weights[:, :total] = leaves["weight"].T
-                predict_labels(weights.ravel(), stride, total, leaves["sigma"], leaves["label"], batch, answer.label)
-        return answer
+    def _predict(self, batch: FloatArray, answer: Prediction) -> None:
+        predict_clusters(self._memory[1], self._rules, batch, answer.cluster, answer.score, answer.novel)
+        # All leaves are described for their labels alone.
+        leaves = self.arrays() if self._classes else None
+        if leaves and (total := len(leaves["sigma"])):
+            stride = (total + 7) // 8 * 8
+            weights = np.zeros((self.dimension, stride))
+            weights[:, :total] = leaves["weight"].T
+            predict_labels(weights.ravel(), stride, total, leaves["sigma"], leaves["label"], batch, answer.label)

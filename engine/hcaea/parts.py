@@ -1,11 +1,11 @@
 """The root of HCAEA alone, which says what models below its nodes must learn, and what lies below one node."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Path, Prediction, check_batch
+from resonance.engine.base import FloatArray, IntArray, Path, Prediction, Step, check_batch
 from resonance.engine.caea.learn import predict_batch
 from resonance.engine.caea.reading import CRITERIA
 from resonance.engine.errors import ParameterError, StateError
@@ -22,7 +22,7 @@ from resonance.engine.hcaea.learn import (
 from resonance.engine.hcaea.memory import ROOT, new_model, remove_model
 from resonance.engine.hcaea.operations import MAX_NODES, Operations, RootStep, SubtreeStep
 from resonance.engine.labels import record_labels
-from resonance.engine.shell import arrays_of, empty_prediction, empty_step
+from resonance.engine.shell import arrays_of, empty_step
 from resonance.kernels.table import require
 
 
@@ -52,25 +52,24 @@ class HCAEARoot(RootedTree):
 
     name: ClassVar[str] = "hcaea-root"
 
-    def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> RootStep:  # noqa: D102
-        batch, marks = self._received(X, labels)
-        answers = arrays_of(empty_step(len(batch), self.depth))
-        if not len(batch):
-            return RootStep(*answers, operations=Operations.none(self.dimension))
-        appended = new_log()
-        learn_root(*self._memory, self._rules, self._factors, batch, marks, self._log, appended, *answers)
-        rows = drained(appended)[0].reshape(-1, O_HEAD + self.dimension)
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._appended = new_log()
+
+    def learn(self, X: ArrayLike, labels: Any = None) -> RootStep:  # noqa: D102
+        step = super().learn(X, labels)
+        rows = drained(self._appended)[0].reshape(-1, O_HEAD + self.dimension)
         node, record, removed, answered, label = rows[:, :O_HEAD].astype(np.int64).T.copy()
         operations = Operations(node, record, removed == 1, answered == 1, label, rows[:, O_HEAD:].copy())
-        return RootStep(*answers, events_from(self._log, self.dimension, CRITERIA), operations=operations)
+        return RootStep(*arrays_of(step), step.events, operations=operations)
 
-    def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
-        batch = check_batch(X, self.dimension)
-        answer = empty_prediction(len(batch), self.depth)
-        if self.dimension and len(batch):
-            given = self._model(ROOT), self._rules, batch
-            predict_batch(*given, answer.cluster, answer.score, answer.novel, answer.label)
-        return answer
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
+        given = *self._memory, self._rules, self._factors, batch, labels, self._log, self._appended
+        learn_root(*given, *arrays_of(step))
+
+    def _predict(self, batch: FloatArray, answer: Prediction) -> None:
+        given = self._model(ROOT), self._rules, batch
+        predict_batch(*given, answer.cluster, answer.score, answer.novel, answer.label)
 
     def _packed(self) -> dict[str, NDArray[Any]]:
         root = self._model(ROOT)
@@ -174,8 +173,7 @@ class HCAEASubtree(ModelTree):
         if len(gone) and self.dimension:
             blocks, indexes = self._memory
             remove_model(blocks, indexes[0], self._rules, TOP, int(operations.record[-1]), self._log)
-        events = events_from(self._log, self.dimension, CRITERIA) if self.dimension else []
-        return SubtreeStep(cluster, score, novel, path, events)
+        return SubtreeStep(cluster, score, novel, path, events_from(self._log, self.dimension, CRITERIA))
 
     @property
     def _top(self) -> tuple[int, Path]:
