@@ -8,7 +8,7 @@ is there. What lies below one of its nodes is a tree whose root is a place holde
 import numpy as np
 from numba import types
 from numba.typed import List
-from resonance.engine.caea.learn import ANSWER, FOUNDED, SCORE, longest_idle, scratch_for
+from resonance.engine.caea.learn import ANSWER, FOUNDED, SCORE, longest_idle, read_model, scratch_for
 from resonance.engine.caea.model import mean_sigma, packed_model, parts_of, remove_nodes, unpacked_model
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 from resonance.engine.hcaea.memory import (
@@ -33,7 +33,6 @@ from resonance.engine.hcaea.tree import (
     learn_here,
     learn_record,
     leaves_below,
-    read_model,
     release_records,
 )
 from resonance.kernels.arithmetic import jit

@@ -120,10 +120,8 @@ class RecordStreams:
 
     def _text_of(self, found: Any) -> str:
         if found is ABSENT or found is None:
-            state = "null" if found is None else "missing"
-            raise FaultError(
-                "validate", "no_key", f"{self._field} is {state}, and it says to which stream a record belongs (stream)"
-            )
+            text = f"{self._field} is {kind_of(found)}, and it says to which stream a record belongs (stream)"
+            raise FaultError("validate", "no_key", text)
         try:
             return category_text(found)
         except ValueError:
