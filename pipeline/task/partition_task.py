@@ -297,20 +297,13 @@ class PartitionTask(StreamTask):
         self.models.evict()
 
     def _own_state(self) -> dict[str, Any]:
-        own = self._features.state()
-        if (expiry := self.models.expiry_state()) is not None:
-            own["expiry"] = expiry
-        if (clock := self.models.clock_state()) is not None:
-            own["clock"] = clock
+        own = self._features.state() | self.models.times()
         return own if self._alerts is None else own | {"alerts": self._alerts.state()}
 
     def _restore_own(self, content: Any) -> None:
         super()._restore_own(content)
         self._features.restore(content)
-        if (found := content.get("expiry")) is not None:
-            self.models.expiry.restore(found)
-        if (found := content.get("clock")) is not None:
-            self.models.clock.restore(found)
+        self.models.restore_times(content)
         self._restore_alerts(content)
 
 
