@@ -302,6 +302,15 @@ def fade_hits(model, rules):
 
 
 @jit
+def read_model(model, rules, factors, path, record, log, scratch):
+    """Do what a reading of one model is: take bandwidths anew where they do not fit any more, and read its clusters."""
+    sums, squares, _, work, _ = scratch
+    renew(model, rules, factors, sums, squares, work)
+    fade_hits(model, rules)
+    read_clusters(model, rules, path, record, log)
+
+
+@jit
 def longest_idle(model):
     """Return the position of the node that won longest ago."""
     return np.argmin(model.won[: model.nodes])
@@ -345,9 +354,7 @@ def learn_batch(model, rules, factors, X, labels, start, path, log, scratch, clu
             removed = nodes_to_remove(model, rules, gone)
             if removed > 0:
                 remove_nodes(model, gone, removed)
-            renew(model, rules, factors, sums, squares, work)
-            fade_hits(model, rules)
-            read_clusters(model, rules, path, t, log)
+            read_model(model, rules, factors, path, t, log, scratch)
     return len(records)
 
 

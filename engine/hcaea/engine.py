@@ -1,20 +1,19 @@
 """HCAEA: a tree of CAEA models; its parameters and the memory that it lies in, which its two parts have, too."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numba.typed import List
-from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, ModelFacts, Path, Prediction, Step, check_batch
+from numpy.typing import NDArray
+from resonance.engine.base import Cluster, FloatArray, IntArray, ModelFacts, Path, Prediction, Step
 from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, facts_of, nodes_of, rules_from
 from resonance.engine.caea.faults import check_fault, checked_arrays
 from resonance.engine.caea.model import Model, Rules
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
 from resonance.engine.correntropy import bandwidth_factors
-from resonance.engine.errors import ParameterError, StateError
-from resonance.engine.events import cluster_of, events_from, new_log
+from resonance.engine.errors import StateError
+from resonance.engine.events import NO_PATH, cluster_of
 from resonance.engine.hcaea.learn import (
     learn_batch,
     new_lists,
@@ -24,16 +23,15 @@ from resonance.engine.hcaea.learn import (
     unpack_tree,
 )
 from resonance.engine.hcaea.memory import POOL, ROOT, add, new_model, new_pool, tree_fault
-from resonance.engine.labels import majority_label, record_labels
-from resonance.engine.parameters import MAX, Parameter, Parametrised
-from resonance.engine.shell import arrays_of, empty_prediction, empty_step
-from resonance.engine.state import pack, unpack
+from resonance.engine.labels import majority_label
+from resonance.engine.parameters import MAX, Parameter
+from resonance.engine.shell import KernelEngine, Stored, arrays_of
 
 NO_LIMIT = 64
 """Levels that a tree without `max_depth` may have: more than any stream has reached."""
 
 
-class ModelTree(Parametrised):
+class ModelTree(Stored):
     """The parameters of HCAEA and an empty tree; see `HCAEA`.
 
     Attributes
@@ -61,11 +59,9 @@ class ModelTree(Parametrised):
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
 
-    name: ClassVar[str]
     revision: ClassVar[int] = 2
 
     depth: int
-    dimension: int = 0
     _memory: tuple[List, List]
     """What a tree lies in, as kernels take it; see `memory`."""
 
@@ -84,10 +80,8 @@ class ModelTree(Parametrised):
         self.dimension = dimension
         self._rules = self._rules_for(dimension)
         self._factors = bandwidth_factors(dimension, self._rules.h)
-        self._classes = 0
         self._memory = new_lists()
         add(*self._memory, new_pool(dimension, 64))
-        self._log = new_log()
 
     def _rules_for(self, dimension: int) -> Rules:
         return rules_from({**self._given, "max_depth": self.depth}, dimension)
@@ -122,69 +116,32 @@ class ModelTree(Parametrised):
             found.extend(cluster_of(row, path, self.dimension) for row in stored_shapes(self._model(m)))
         return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
 
-    def _further(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return further members of a state's header, and further arrays of a tree that has begun."""
-        return {}, {}
+    def _header(self) -> dict[str, Any]:
+        return {"classes": self._classes}
 
-    def _take(self, header: Mapping[str, Any]) -> None:
-        """Take further members of a state's header; `StateError` where they are none."""
-
-    def _fits(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
-        """Return whether the tree is one of this kind; take further arrays of its state."""
-        return True
-
-    def state(self) -> bytes:
-        """Everything the next record depends on: versioned, checksummed, canonical (equal states, equal bytes)."""
-        further, arrays = self._further()
-        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension, **further}
-        if not self.dimension:
-            return pack(self.name, self.revision, header, {})
+    def _packed(self) -> dict[str, NDArray[Any]]:
         floats, integers = pack_tree(self._memory[1], self._top[0])
-        arrays |= {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
-        return pack(self.name, self.revision, {**header, "classes": self._classes}, arrays)
+        return {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
 
-    @classmethod
-    def from_state(cls, data: bytes) -> Self:
-        """Continue from `state` with the same bits; `StateError` where it is damaged, of another kind or newer."""
-        header, arrays = unpack(data, cls.name, cls.revision, cls.revision)
-        try:
-            model = cls.make(header["parameters"])
-            dimension = header["dimension"]
-        except (KeyError, TypeError, ValueError, AttributeError, ParameterError) as error:
-            raise StateError(f"the state of {cls.name} cannot be read: {error!r}") from error
-        model._take(header)
-        if dimension != 0 or arrays:
-            classes, floats, integers = checked_arrays(cls.name, dimension, header, arrays)
-            level = len(model._top[1])
-            check_fault(cls.name, *tree_fault(floats, integers, model._rules_for(dimension), classes, level))
-            model._begin(dimension)
-            model._classes = classes
-            whole = unpack_tree(*model._memory, model._rules, floats, integers, ROOT if level else -1)
-            if not whole or not model._fits(arrays):
-                raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
-        return model
+    def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        classes, floats, integers = checked_arrays(self.name, dimension, header, arrays)
+        level = len(self._top[1])
+        check_fault(self.name, *tree_fault(floats, integers, self._rules_for(dimension), classes, level))
+        self._begin(dimension)
+        self._classes = classes
+        if not unpack_tree(*self._memory, self._rules, floats, integers, ROOT if level else -1):
+            raise StateError(f"the state of {self.name} does not hold the tree that it says it holds")
 
 
-class RootedTree(ModelTree, Engine):
+class RootedTree(ModelTree, KernelEngine):
     """A tree with a root, which records come to."""
 
-    def _received(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None) -> tuple[FloatArray, IntArray]:
-        """Return a batch and its labels, checked; the tree has begun then, and has room for them."""
-        batch = check_batch(X, self.dimension)
-        marks = record_labels(labels, len(batch))
-        if len(batch):
-            if not self.dimension:
-                self._begin(batch.shape[1])
-                new_model(*self._memory, self._rules, -1, -1, 0)
-            self._classes = max(self._classes, int(marks.max()) + 1)
-        return batch, marks
+    criteria = CRITERIA
+    tried: ClassVar[Mapping[str, Any]] = {"lambda": 3, "min_child_records": 2}
 
-    @classmethod
-    def compile(cls) -> None:  # noqa: D102
-        model = cls(lambda_=3, min_child_records=2)
-        model.learn(np.arange(48.0).reshape(24, 2) % 7.0, labels=[0] * 24)
-        model.predict(np.zeros((1, 2)))
-        cls.from_state(model.state())
+    def _begin_with(self, batch: FloatArray) -> None:
+        super()._begin_with(batch)
+        new_model(*self._memory, self._rules, -1, -1, 0)
 
 
 class HCAEA(RootedTree):
@@ -219,13 +176,10 @@ class HCAEA(RootedTree):
 
     name: ClassVar[str] = "hcaea"
 
-    def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
-        batch, marks = self._received(X, labels)
-        step = empty_step(len(batch), self.depth)
-        if not len(batch):
-            return step
-        learn_batch(*self._memory, self._rules, self._factors, batch, marks, self._log, *arrays_of(step))
-        return replace(step, events=events_from(self._log, self.dimension, CRITERIA))
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
+        places, every = np.arange(len(batch)), np.ones(len(batch), dtype=np.bool_)
+        given = *self._memory, self._rules, self._factors, ROOT, NO_PATH, batch, labels, places, every
+        learn_batch(*given, self._log, arrays_of(step))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the leaves of the tree, depth first in node order; nothing before the first record.
@@ -265,17 +219,12 @@ class HCAEA(RootedTree):
             else:
                 rows.append((m, at, (*path, name)))
 
-    def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
-        batch = check_batch(X, self.dimension)
-        count = len(batch)
-        answer = empty_prediction(count, self.depth)
-        if self.dimension and count:
-            predict_clusters(self._memory[1], self._rules, batch, answer.cluster, answer.score, answer.novel)
-            # All leaves are described for their labels alone.
-            leaves = self.arrays() if self._classes else None
-            if leaves and (total := len(leaves["sigma"])):
-                stride = (total + 7) // 8 * 8
-                weights = np.zeros((self.dimension, stride))
-                weights[:, :total] = leaves["weight"].T
-                predict_labels(weights.ravel(), stride, total, leaves["sigma"], leaves["label"], batch, answer.label)
-        return answer
+    def _predict(self, batch: FloatArray, answer: Prediction) -> None:
+        predict_clusters(self._memory[1], self._rules, batch, answer.cluster, answer.score, answer.novel)
+        # All leaves are described for their labels alone.
+        leaves = self.arrays() if self._classes else None
+        if leaves and (total := len(leaves["sigma"])):
+            stride = (total + 7) // 8 * 8
+            weights = np.zeros((self.dimension, stride))
+            weights[:, :total] = leaves["weight"].T
+            predict_labels(weights.ravel(), stride, total, leaves["sigma"], leaves["label"], batch, answer.label)

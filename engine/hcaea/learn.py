@@ -8,7 +8,7 @@ is there. What lies below one of its nodes is a tree whose root is a place holde
 import numpy as np
 from numba import types
 from numba.typed import List
-from resonance.engine.caea.learn import ANSWER, FOUNDED, SCORE, longest_idle, scratch_for
+from resonance.engine.caea.learn import ANSWER, FOUNDED, SCORE, longest_idle, read_model, scratch_for
 from resonance.engine.caea.model import mean_sigma, packed_model, parts_of, remove_nodes, unpacked_model
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 from resonance.engine.hcaea.memory import (
@@ -33,7 +33,6 @@ from resonance.engine.hcaea.tree import (
     learn_here,
     learn_record,
     leaves_below,
-    read_model,
     release_records,
 )
 from resonance.kernels.arithmetic import jit
@@ -48,17 +47,20 @@ def new_lists():
 
 
 @jit
-def learn_batch(blocks, indexes, rules, factors, X, labels, log, clusters, score, novel, nodes):
-    """Learn a batch in order; fill what is answered for each record."""
-    scratch = scratch_for(rules)
-    scored = np.empty(2)
+def learn_batch(blocks, indexes, rules, factors, first, above, X, labels, records, answered, log, step):
+    """Learn vectors in order, by the model `first` and all below it; fill what is answered for those that are.
+
+    `above` are the ids of the nodes that lead to it. What the root answers is left alone for models below it.
+    """
+    scratch, (clusters, score, novel, nodes), start = scratch_for(rules), step, len(above)
+    scored = np.array((np.nan, 0.0))
     rows, levels = np.empty((rules.max_depth, rules.d)), np.empty((8, rules.max_depth), dtype=np.int64)
+    levels[PATH, :start] = above
     for t in range(len(X)):
-        for i in range(rules.d):
-            rows[0, i] = X[t, i]
+        rows[start] = X[t]
         learn_record(
-            blocks, indexes, rules, factors, ROOT, 0, 1, rows, labels[t], t, log, scratch, levels, clusters[t],
-            nodes[t], scored,
+            blocks, indexes, rules, factors, first, start, answered[t], rows, labels[t], records[t], log, scratch,
+            levels, clusters[t], nodes[t], scored,
         )  # fmt: skip
         score[t] = scored[0]
         novel[t] = scored[1] == 1.0
@@ -271,18 +273,3 @@ def add_placeholder_root(blocks, indexes, rules, node):
     model = model_of(indexes[0], new_model(blocks, indexes, rules, -1, -1, 0))
     model.nodes, model.next_id = 1, node + 1
     model.id[0], model.child[0] = node, TOP
-
-
-@jit
-def learn_below(blocks, indexes, rules, factors, node, X, labels, records, answered, log, clusters, nodes):
-    """Learn vectors in order; fill what is answered for those that are."""
-    scratch = scratch_for(rules)
-    scored = np.empty(2)
-    rows, levels = np.empty((rules.max_depth, rules.d)), np.empty((8, rules.max_depth), dtype=np.int64)
-    levels[PATH, 0] = node
-    for t in range(len(X)):
-        rows[1] = X[t]
-        learn_record(
-            blocks, indexes, rules, factors, TOP, 1, answered[t], rows, labels[t], records[t], log, scratch, levels,
-            clusters[t], nodes[t], scored,
-        )  # fmt: skip

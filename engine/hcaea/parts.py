@@ -1,11 +1,11 @@
 """The root of HCAEA alone, which says what models below its nodes must learn, and what lies below one node."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Path, Prediction, check_batch
+from resonance.engine.base import FloatArray, IntArray, Path, Prediction, Step, check_batch
 from resonance.engine.caea.learn import predict_batch
 from resonance.engine.caea.reading import CRITERIA
 from resonance.engine.errors import ParameterError, StateError
@@ -16,13 +16,14 @@ from resonance.engine.hcaea.learn import (
     THERE,
     TOP,
     add_placeholder_root,
-    learn_below,
+    learn_batch,
     learn_root,
 )
 from resonance.engine.hcaea.memory import ROOT, new_model, remove_model
 from resonance.engine.hcaea.operations import MAX_NODES, Operations, RootStep, SubtreeStep
 from resonance.engine.labels import record_labels
-from resonance.engine.shell import arrays_of, empty_prediction, empty_step
+from resonance.engine.shell import arrays_of, empty_step
+from resonance.kernels.table import require
 
 
 class HCAEARoot(RootedTree):
@@ -51,38 +52,35 @@ class HCAEARoot(RootedTree):
 
     name: ClassVar[str] = "hcaea-root"
 
-    def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> RootStep:  # noqa: D102
-        batch, marks = self._received(X, labels)
-        answers = arrays_of(empty_step(len(batch), self.depth))
-        if not len(batch):
-            return RootStep(*answers, operations=Operations.none(self.dimension))
-        appended = new_log()
-        learn_root(*self._memory, self._rules, self._factors, batch, marks, self._log, appended, *answers)
-        rows = drained(appended)[0].reshape(-1, O_HEAD + self.dimension)
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._appended = new_log()
+
+    def learn(self, X: ArrayLike, labels: Any = None) -> RootStep:  # noqa: D102
+        step = super().learn(X, labels)
+        rows = drained(self._appended)[0].reshape(-1, O_HEAD + self.dimension)
         node, record, removed, answered, label = rows[:, :O_HEAD].astype(np.int64).T.copy()
         operations = Operations(node, record, removed == 1, answered == 1, label, rows[:, O_HEAD:].copy())
-        return RootStep(*answers, events_from(self._log, self.dimension, CRITERIA), operations=operations)
+        return RootStep(*arrays_of(step), step.events, operations=operations)
 
-    def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
-        batch = check_batch(X, self.dimension)
-        answer = empty_prediction(len(batch), self.depth)
-        if self.dimension and len(batch):
-            given = self._model(ROOT), self._rules, batch
-            predict_batch(*given, answer.cluster, answer.score, answer.novel, answer.label)
-        return answer
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
+        given = *self._memory, self._rules, self._factors, batch, labels, self._log, self._appended
+        learn_root(*given, *arrays_of(step))
 
-    def _further(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        if not self.dimension:
-            return {}, {}
+    def _predict(self, batch: FloatArray, answer: Prediction) -> None:
+        given = self._model(ROOT), self._rules, batch
+        predict_batch(*given, answer.cluster, answer.score, answer.novel, answer.label)
+
+    def _packed(self) -> dict[str, NDArray[Any]]:
         root = self._model(ROOT)
-        return {}, {"children": (root.child[: root.nodes] >= 0).astype(np.uint8)}
+        return {**super()._packed(), "children": (root.child[: root.nodes] >= 0).astype(np.uint8)}
 
-    def _fits(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
-        there, root = arrays.get("children", np.empty(0)), self._model(ROOT)
-        if len(self._memory[0]) > ROOT + 1 or there.dtype != np.uint8 or there.shape != (root.nodes,):
-            return False
+    def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore(dimension, header, arrays)
+        there, root = arrays["children"], self._model(ROOT)
+        alone = len(self._memory[0]) == ROOT + 1 and there.dtype == np.uint8 and there.shape == (root.nodes,)
+        require(alone and not (there > 1).any(), "its children")
         root.child[: root.nodes] = np.where(there, THERE, -1)
-        return not (there > 1).any()
 
 
 class HCAEASubtree(ModelTree):
@@ -169,15 +167,13 @@ class HCAEASubtree(ModelTree):
                 new_model(*self._memory, self._rules, ROOT, self.node, 1)
             self._classes = max(self._classes, int(labels.max()) + 1)
             marked = operations.record[:learned], operations.answered[:learned]
-            learn_below(
-                *self._memory, self._rules, self._factors, self.node, batch, labels, *marked, self._log, cluster, path
-            )
+            given = *self._memory, self._rules, self._factors, TOP, np.array([self.node]), batch, labels, *marked
+            learn_batch(*given, self._log, (cluster, score, novel, path))
         self.ended = self.ended or len(gone) > 0
         if len(gone) and self.dimension:
             blocks, indexes = self._memory
             remove_model(blocks, indexes[0], self._rules, TOP, int(operations.record[-1]), self._log)
-        events = events_from(self._log, self.dimension, CRITERIA) if self.dimension else []
-        return SubtreeStep(cluster, score, novel, path, events)
+        return SubtreeStep(cluster, score, novel, path, events_from(self._log, self.dimension, CRITERIA))
 
     @property
     def _top(self) -> tuple[int, Path]:
@@ -192,17 +188,18 @@ class HCAEASubtree(ModelTree):
             raise StateError(f"root node {self.node} was removed: there is nothing to go on with")
         return super().state()
 
-    def _further(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {"node": self.node}, {}
+    def _whole_header(self) -> dict[str, Any]:
+        return {**super()._whole_header(), "node": self.node}
 
-    def _take(self, header: Mapping[str, Any]) -> None:
-        node = header.get("node")
-        if type(node) is not int or not 0 <= node < MAX_NODES:
-            raise StateError(f"the state of {self.name} is of a root node {node!r}")
-        self.node = node
+    @classmethod
+    def _made(cls, header: Mapping[str, Any]) -> Self:
+        node = header["node"]
+        require(type(node) is int and 0 <= node < MAX_NODES, f"a root node {node!r}")
+        return cls.below(node, header["parameters"])
 
-    def _fits(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
-        return self._model(TOP).parent_id == self.node
+    def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore(dimension, header, arrays)
+        require(self._model(TOP).parent_id == self.node, f"what is below root node {self.node}")
 
     def __reduce__(self) -> tuple[Callable[[bytes], Self], tuple[bytes]]:
         """Be copied as what `state` says; see `Engine`."""

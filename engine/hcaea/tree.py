@@ -10,9 +10,8 @@ those at and below it; beyond ``max_leaves`` the one that won longest ago goes. 
 
 import numpy as np
 from resonance.engine.caea import learn as step
-from resonance.engine.caea.learn import fade_hits, is_expired, learn_one, longest_idle, nodes_to_remove, renew
+from resonance.engine.caea.learn import is_expired, learn_one, longest_idle, nodes_to_remove, read_model
 from resonance.engine.caea.model import is_full, mean_sigma, remove_nodes, with_class, with_room
-from resonance.engine.caea.reading import read_clusters
 from resonance.engine.correntropy import scale_of, smallest, squared_cim
 from resonance.engine.hcaea.memory import (
     ADDRESS,
@@ -178,15 +177,6 @@ def release_records(table, rules, m, gone):
         else:
             drop_kept(pool, model, gone[r])
     return removed
-
-
-@jit
-def read_model(model, rules, factors, path, record, log, scratch):
-    """Do what a reading of one model is: take bandwidths anew where they do not fit any more, and read its clusters."""
-    sums, squares, _, work, _ = scratch
-    renew(model, rules, factors, sums, squares, work)
-    fade_hits(model, rules)
-    read_clusters(model, rules, path, record, log)
 
 
 @jit

@@ -92,8 +92,8 @@ def _plan(
 ) -> "list[rewrite.Change]":
     """Return the changes that the options choose."""
     from resonance.pipeline.kafka import positions
-    from resonance.pipeline.recovery import models, rollback
     from resonance.pipeline.recovery import reset as whole_reset
+    from resonance.pipeline.recovery import rollback
 
     if stream is not None:
         return [whole_reset.plan_stream_reset(source, stream)]
@@ -102,4 +102,4 @@ def _plan(
         for topic, partition in unchanged:
             say(f"{topic}[{partition}] does not stand behind that and stays as it is")
         return changes
-    return whole_reset.plan_reset(source, models.tasks_of(source))
+    return whole_reset.plan_reset(source)

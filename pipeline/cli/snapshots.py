@@ -101,7 +101,7 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, as_json: Json 
     stood.
     """
     from resonance.pipeline.checkpoint import codec
-    from resonance.pipeline.recovery import entry, models, rollback
+    from resonance.pipeline.recovery import entry, rollback
 
     settings = load()
     settings.check_local(
@@ -114,7 +114,7 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, as_json: Json 
     if yes:
         plans.alone(source)
     try:
-        changes = rollback.plan_import(source, partitions, models.tasks_of(source))
+        changes = rollback.plan_import(source, partitions)
     except MismatchError as error:
         remedy = "; set settings and release back" if error.remedies == (NEW_VERSION,) else ""
         raise MismatchError(f"{file} cannot be imported: {error.problem}{remedy}") from None

@@ -1,5 +1,6 @@
 """Kafka's default partitioner: a record goes to the partition where any Java producer puts its key."""
 
+from functools import lru_cache
 from typing import Final
 
 CACHED: Final = 50_000
@@ -14,12 +15,7 @@ def partition_of(key: bytes | None, partitions: int, index: int = 0) -> int:
     """Return the partition of a record; records without a key take the partitions in turn, by their `index`."""
     if key is None:
         return index % partitions
-    found = _hashes.get(key)
-    if found is None:
-        if len(_hashes) >= CACHED:
-            _hashes.clear()
-        found = _hashes[key] = murmur2(key) & 0x7FFFFFFF
-    return found % partitions
+    return (_hash(key) & 0x7FFFFFFF) % partitions
 
 
 def murmur2(data: bytes) -> int:
@@ -36,4 +32,4 @@ def murmur2(data: bytes) -> int:
     return value ^ (value >> 15)
 
 
-_hashes: dict[bytes, int] = {}
+_hash: Final = lru_cache(CACHED)(murmur2)

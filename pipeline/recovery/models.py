@@ -42,14 +42,14 @@ def models_then(
         return None
 
 
-def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, make_task: MakeTask) -> Task:
+def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint) -> Task:
     """Load the models that are to be written, and return a task with them.
 
     Raises `MismatchError` where a model cannot be loaded or contradicts its own header.
     """
     at = checkpoint.at
     where = f"{at[0]}[{at[1]}]"
-    task = make_task(*at)
+    task = tasks_of(source)(*at)
     task.restore_partition(checkpoint.record.state)
     for snapshot in checkpoint.streams:
         name, header = snapshot.stream, snapshot.header

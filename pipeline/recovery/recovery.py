@@ -19,7 +19,6 @@ from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery import rewrite
-from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.recovery.new_version import begin_versions
 from resonance.pipeline.recovery.reset import reset
 from resonance.pipeline.recovery.rewrite import Change, wait_for_empty_group
@@ -53,7 +52,7 @@ def recover(command: str, source: DeploymentContext, cancelled: threading.Event 
         return resume_from_snapshots(source, alone)
     if command == mismatches.RESET:
         alone()
-        return reset(source, tasks_of(source))
+        return reset(source)
     return begin_versions(source, alone)
 
 

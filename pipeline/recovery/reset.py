@@ -10,7 +10,6 @@ there.
 """
 
 import logging
-from contextlib import suppress
 from dataclasses import replace
 
 from resonance.pipeline.checkpoint.changelog_records import ArchiveIndex
@@ -19,7 +18,6 @@ from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_metadata import is_reproducible
 from resonance.pipeline.checkpoint.restore import restore_partitions
-from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.inspect.listing import check_stream
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import Message, TopicPartition
@@ -37,31 +35,30 @@ from resonance.pipeline.recovery.rewrite import (
     stream_positions,
 )
 from resonance.pipeline.recovery.routes import settled_routes
-from resonance.pipeline.recovery.versions import highest_version, used_versions
-from resonance.pipeline.tasks import MakeTask
+from resonance.pipeline.recovery.versions import highest_version, used_versions, version_of_new
 
 _log = logging.getLogger(__name__)
 
 
-def reset(source: DeploymentContext, make_task: MakeTask) -> int:
+def reset(source: DeploymentContext) -> int:
     """Drop models, archives, clusters, alerts and offsets, and start over where the log begins now.
 
     Returns the number of partitions, which is all of them.
     """
-    changes = plan_reset(source, make_task)
+    changes = plan_reset(source)
     rewrite.write(source, changes)
     for change in changes:
         _log.warning("%s[%d]: group %s begins anew at offset %d", *change.at, source.group, change.offset)
     return len(changes)
 
 
-def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
+def plan_reset(source: DeploymentContext) -> list[Change]:
     """Return what a reset changes in every partition.
 
     Streams keep their version where every output is emitted again with the same bytes; otherwise they get one that was
     never used. Raises `BrokerError` where a transaction stays open among the routes.
     """
-    inputs = source.logs
+    inputs, make_task = source.logs, tasks_of(source)
     changes = []
     with source.reader() as reader:
         stored = read_stored(reader, source)
@@ -70,11 +67,11 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
         bounds |= {at: (end, end) for at, (_, end) in settled_routes(reader, source).items()}
-    versions = {at: _next_version(source, at, stored[at[1]], bounds[at], committed[at], make_task) for at in inputs}
+    versions = {at: _next_version(source, at, stored[at[1]], bounds[at], committed[at]) for at in inputs}
     if source.routes:
         # A re-keyed stream may have been learned in any partition of the routes, and has the same name in all.
         beyond = [number for number in stored if number >= source.deployment.state_partitions]
-        further = [highest_version((source.routes, n), stored[n], NO_OFFSET, make_task) + 1 for n in beyond]
+        further = [highest_version(source, (source.routes, n), stored[n], NO_OFFSET) + 1 for n in beyond]
         highest = max([version for at, version in versions.items() if at[0] == source.routes] + further)
         versions |= {at: highest for at in versions if at[0] == source.routes}
     # Each input of a partition removes its own records, whatever they hold, and the first one those of no input.
@@ -86,7 +83,7 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
         (topic, partition), (first, _), version = at, bounds[at], versions[at]
         identity, task = source.identities[topic], make_task(topic, partition)
         task.models.first_version = version
-        used = used_versions(at, stored[partition], committed[at], make_task)
+        used = used_versions(source, at, stored[partition], committed[at])
         archives = ArchiveIndex(identity.topic_id, partition, used=used if used >= version else 0)
         checkpoint = PartitionCheckpoint.of(task, identity, partition, first, began=first)
         removed = owners[at] | keys.pop(partition, set())
@@ -120,12 +117,7 @@ def _live_clusters(reader: LogReader, source: DeploymentContext) -> dict[int, li
 
 
 def _next_version(
-    source: DeploymentContext,
-    at: TopicPartition,
-    stored: ChangelogTable,
-    bounds: tuple[int, int],
-    committed: int,
-    make_task: MakeTask,
+    source: DeploymentContext, at: TopicPartition, stored: ChangelogTable, bounds: tuple[int, int], committed: int
 ) -> int:
     """Return the version with which the models of a partition start over.
 
@@ -134,11 +126,10 @@ def _next_version(
     record, (first, end) = stored.records().get(at[0]), bounds
     same = record is not None and record.identity == source.identities[at[0]] and record.began == first
     if record is not None and same and max(record.position, committed) <= end:
-        with suppress(MismatchError):
-            task = make_task(*at)
-            task.restore_partition(record.state)
-            return task.models.first_version
-    return highest_version(at, stored, committed, make_task) + 1
+        version = version_of_new(source, at, stored)
+        if version is not None:
+            return version
+    return highest_version(source, at, stored, committed) + 1
 
 
 def plan_stream_reset(source: DeploymentContext, stream: str) -> Change:

@@ -5,7 +5,6 @@ same bytes. A rollback that would use cluster ids for something else goes on und
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from resonance.pipeline import mismatches
@@ -20,7 +19,7 @@ from resonance.pipeline.kafka.log_reader import NO_OFFSET, OffsetRange
 from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.models import check_models, models_then, tasks_of
+from resonance.pipeline.recovery.models import check_models, models_then
 from resonance.pipeline.recovery.rewrite import (
     Change,
     StreamChange,
@@ -32,8 +31,7 @@ from resonance.pipeline.recovery.rewrite import (
 )
 from resonance.pipeline.recovery.routes import check_not_routed
 from resonance.pipeline.recovery.succession import succession
-from resonance.pipeline.recovery.versions import used_versions
-from resonance.pipeline.tasks import MakeTask
+from resonance.pipeline.recovery.versions import used_versions, version_of_new
 
 
 def roll_back(
@@ -43,7 +41,6 @@ def roll_back(
     committed: int,
     bounds: OffsetRange,
     alerts: ForgottenAlerts,
-    make_task: MakeTask,
 ) -> Change:
     """Return the change that rolls a partition back to a checkpoint.
 
@@ -55,7 +52,7 @@ def roll_back(
     first, end = bounds
     # Outputs up to the committed offset are emitted again and must be the same, or cluster ids would mean others.
     check_record(source, at, record, max(record.position, committed))
-    task = check_models(source, checkpoint, make_task)
+    task = check_models(source, checkpoint)
     first_version = task.models.first_version
     if record.recovery_offset > record.position:
         raise MismatchError(f"{at[0]}[{at[1]}]: offset {record.position}, where it is to go on, was not reached")
@@ -76,12 +73,12 @@ def roll_back(
     new = StreamPosition(first_version, record.position)
     if not _is_of_log(source, at, record, stored):
         _check_versions(at, {name: after.get(name, new) for name in standing}, standing)
-    if (begun := _first_version(at, stored, make_task)) > first_version:
+    if (begun := version_of_new(source, at, stored) or 1) > first_version:
         raise _gone_behind(f"{at[0]}[{at[1]}]: every stream", begun, new)
     now = source.identities[at[0]]
     began = record.began if record.identity == now else NO_OFFSET
     # The archives behind it are of models that are given up.
-    used = used_versions(at, stored, committed, make_task)
+    used = used_versions(source, at, stored, committed)
     archives = replace(stored.archives(at[0]), entries=stored.archives(at[0]).until(record.position), used=used)
     checkpoint = replace(checkpoint, record=replace(record, began=began))
     manifests = stored.writer(now).manifests
@@ -130,24 +127,12 @@ def _gone_behind(who: str, version: int, back: StreamPosition) -> MismatchError:
     )
 
 
-def _first_version(at: TopicPartition, stored: ChangelogTable, make_task: MakeTask) -> int:
-    """Return the version with which new streams of a partition start now; 1 where it cannot be read."""
-    with suppress(MismatchError):
-        if (record := stored.records().get(at[0])) is not None:
-            task = make_task(*at)
-            task.restore_partition(record.state)
-            return task.models.first_version
-    return 1
-
-
 def _is_routed(source: DeploymentContext, at: TopicPartition) -> bool:
     """Whether a partition is learned by its routes alone: what is routed stays so, and is not routed again."""
     return source.settings.is_rekeyed and at[0] != source.routes
 
 
-def plan_import(
-    source: DeploymentContext, partitions: Sequence[PartitionCheckpoint], make_task: MakeTask
-) -> list[Change]:
+def plan_import(source: DeploymentContext, partitions: Sequence[PartitionCheckpoint]) -> list[Change]:
     """Return the changes that roll partitions back to what an exported file holds of them.
 
     Raises `MismatchError` where the file belongs to another deployment, where `roll_back` refuses it, or where the
@@ -167,7 +152,7 @@ def plan_import(
             elif _is_routed(source, at):
                 here = replace(partition.record, position=committed, recovery_offset=committed)
                 partition = replace(partition, record=here)  # noqa: PLW2901 - the same partition, further on
-            changes.append(roll_back(source, partition, stored[at[1]], committed, bounds, alerts, make_task))
+            changes.append(roll_back(source, partition, stored[at[1]], committed, bounds, alerts))
         # The models of the file are those that go on.
         imported = {one.at[1]: one.record for one in partitions if one.at[0] == source.routes}
         check_not_routed(reader, source, lost, stored, imported)
@@ -182,7 +167,7 @@ def plan_return(source: DeploymentContext, place: Position) -> tuple[list[Change
     choose another time, or reset.
     """
     changes, unchanged = [], []
-    inputs, make_task = source.logs, tasks_of(source)
+    inputs = source.logs
     with source.reader() as reader:
         stored = read_stored(reader, source)
         committed = reader.committed(inputs)
@@ -204,7 +189,7 @@ def plan_return(source: DeploymentContext, place: Position) -> tuple[list[Change
                 )
             found = _with_beginning(found, stored[at[1]])
             try:
-                changes.append(roll_back(source, found, stored[at[1]], committed[at], bounds[at], alerts, make_task))
+                changes.append(roll_back(source, found, stored[at[1]], committed[at], bounds[at], alerts))
             except _GoneBehindError as error:
                 changes.append(_as_next_version(source, found, stored[at[1]], alerts, error))
             except MismatchError as error:

@@ -1,18 +1,12 @@
 """Second stage: the models of one partition of the routes."""
 
-import logging
 from collections.abc import Sequence
-from dataclasses import replace
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.logs import at
 from resonance.pipeline.records import STREAM_BYTES, Message, Messages, Outputs, RoutedRecord, SourceRecord
 from resonance.pipeline.repartition.envelope import no_place, read_route
-from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.task.stream_task import NO_CONTEXT, TaskContext
-
-_log = logging.getLogger(__name__)
 
 
 class RoutedTask(PartitionTask):
@@ -24,7 +18,7 @@ class RoutedTask(PartitionTask):
 
     def __init__(self, settings: Settings, topic: str, partition: int, context: TaskContext = NO_CONTEXT) -> None:
         super().__init__(settings, topic, partition, context)
-        self._strange, self._unpacker = 0, None
+        self._unpacker = None
         self._inputs, self._most = context.inputs, max(context.inputs, context.labels)
         # Records of other topics were routed under other settings.
         self._known = dict.fromkeys(settings.input.topics, context.inputs)
@@ -63,21 +57,8 @@ class RoutedTask(PartitionTask):
         # partitions, so that a restart and a replay decide the same.
         found = map(read_route, records)
         routes = [route for route in found if route is not None and len(route.stream) <= STREAM_BYTES]
-        if len(routes) < len(records):
-            if not self._strange:
-                _log.warning(
-                    "%s[%d]: something else than routes stands there, which is left aside; only workers may write it",
-                    self.topic,
-                    self.partition,
-                    extra=at(self.topic, self.partition),
-                )
-            self._strange += len(records) - len(routes)
+        self._leave_aside(len(records) - len(routes))
         return routes
-
-    @property
-    def counts(self) -> Counts:
-        """Counters so far; other threads may read them."""
-        return replace(super().counts, foreign=self._strange)
 
 
 def _placed(message: Message, partitions: int) -> Message:

@@ -42,16 +42,6 @@ class RouterTask(StreamTask):
         if settings.raises_alerts:
             self._raise_alerts()
 
-    def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Return the routes and dead letters of records, all in offset order; the records may have gaps."""
-        outputs = Outputs()
-        self._run(records, outputs)
-        return outputs.sort()
-
-    def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Process routed records again, without any output."""
-        self._run(records, None)
-
     def _run(self, found: Sequence[SourceRecord], outputs: Outputs | None) -> None:
         records, faults = RecordColumns.of(found), list[Fault]()
         if self._unpacker is not None and records:
@@ -130,10 +120,8 @@ class RecordStreams:
 
     def _text_of(self, found: Any) -> str:
         if found is ABSENT or found is None:
-            state = "null" if found is None else "missing"
-            raise FaultError(
-                "validate", "no_key", f"{self._field} is {state}, and it says to which stream a record belongs (stream)"
-            )
+            text = f"{self._field} is {kind_of(found)}, and it says to which stream a record belongs (stream)"
+            raise FaultError("validate", "no_key", text)
         try:
             return category_text(found)
         except ValueError:

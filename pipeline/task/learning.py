@@ -1,14 +1,15 @@
 """Gives rows to their stream's model and writes the messages about its clusters and its drift."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from resonance.engine.prepare.rescaling import RangeChange
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
-from resonance.pipeline.task.encode.assignments import LatestTexts, StreamTexts
+from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.cluster_description import emitted, present
 from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
 from resonance.pipeline.task.encode.drift_events import Change, describe_drift, kind_of
@@ -19,6 +20,9 @@ from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.streams import Streams
 from resonance.schemas import ClusterSnapshot
+
+MIN_TEXTS: Final = 1_000
+"""Least number of streams whose texts are kept, however few a partition may have."""
 
 
 class StreamRows(NamedTuple):
@@ -68,7 +72,9 @@ class Learner:
         self.encoder = EventEncoder(settings, topic, partition, to_source=to_source)
         self._streams = streams
         self._health = health
-        self.texts = LatestTexts(settings.limits.streams_in_memory or settings.limits.streams)
+        # They follow from stream, version and depth alone, so that losing them costs only time.
+        most = settings.limits.streams_in_memory or settings.limits.streams
+        self.texts = lru_cache(max(most, MIN_TEXTS))(StreamTexts)
         self.further_check: Callable[[StreamModel], None] | None = None
         """Refuses a stream for other reasons than its events, with a `ConfigurationError`."""
 
@@ -212,4 +218,4 @@ class Learner:
 
     def texts_of(self, model: StreamModel) -> StreamTexts:
         """Return the message texts of a stream's present version."""
-        return self.texts.of(model.stream, model.version, model.engine.depth)
+        return self.texts(model.stream, model.version, model.engine.depth)

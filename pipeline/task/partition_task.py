@@ -57,6 +57,9 @@ PIECE_OF_STREAMS = 8192
 class PartitionTask(StreamTask):
     """Learns the records of one input partition, with a model for each stream.
 
+    Every record with a value becomes an assignment or a dead letter, unless the settings leave assignments out, or it
+    was learned before.
+
     Parameters
     ----------
     sender : Downstream, optional
@@ -86,21 +89,6 @@ class PartitionTask(StreamTask):
         if sender is not None:
             self._learner.further_check = sender.check_room
 
-    def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Learn records, or messages that have many of them, and return their outputs.
-
-        Records must be in offset order, with gaps or without; so are the outputs of each kind. Every record with a
-        value becomes an assignment or a dead letter, unless the settings leave assignments out, or it was learned
-        before.
-        """
-        outputs = Outputs()
-        self._run(RecordColumns.of(records), outputs)
-        return outputs.sort()
-
-    def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Learn records without outputs; each stream skips the records below its own `next`."""
-        self._run(RecordColumns.of(records), None)
-
     def announce(self) -> None:
         """Let the next record of each stream list the clusters that are there, and the next of all emit open alerts.
 
@@ -123,9 +111,9 @@ class PartitionTask(StreamTask):
         self.models.go_on_at(offset)
         self._features.move(offset)
 
-    def _run(self, records: RecordColumns, outputs: Outputs | None) -> None:
+    def _run(self, found: Sequence[SourceRecord], outputs: Outputs | None) -> None:
+        records, start = RecordColumns.of(found), 0
         size = PIECE_OF_STREAMS if self._by_key else PIECE
-        start = 0
         while start < len(records):
             faults: list[Fault] = []
             piece = records[start : start + self.messages(records, start, size)]
@@ -309,20 +297,13 @@ class PartitionTask(StreamTask):
         self.models.evict()
 
     def _own_state(self) -> dict[str, Any]:
-        own = self._features.state()
-        if (expiry := self.models.expiry_state()) is not None:
-            own["expiry"] = expiry
-        if (clock := self.models.clock_state()) is not None:
-            own["clock"] = clock
+        own = self._features.state() | self.models.times()
         return own if self._alerts is None else own | {"alerts": self._alerts.state()}
 
     def _restore_own(self, content: Any) -> None:
         super()._restore_own(content)
         self._features.restore(content)
-        if (found := content.get("expiry")) is not None:
-            self.models.expiry.restore(found)
-        if (found := content.get("clock")) is not None:
-            self.models.clock.restore(found)
+        self.models.restore_times(content)
         self._restore_alerts(content)
 
 

@@ -1,5 +1,6 @@
 """What the tasks of all kinds share: their streams, their dead letters, and their counts."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any, Final
 import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.logs import at
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.task.alerts.partition_alerts import PartitionAlerts
@@ -21,6 +23,8 @@ from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.streams import Streams
+
+_log = logging.getLogger(__name__)
 
 FORMAT: Final = 6
 """Format of `StreamTask.partition_state`."""
@@ -60,6 +64,8 @@ class StreamTask(ABC):
 
     _format = FORMAT
     _health = ModelHealth
+    _messages = "routes"
+    """What only workers may write to its input."""
 
     def __init__(
         self,
@@ -85,7 +91,7 @@ class StreamTask(ABC):
         self.models.evicted.append(self.health.evicted)
         self._alerts: PartitionAlerts | None = None
         self._unpacker: Unpacker | None = None
-        self._skipped = self.records = 0
+        self._skipped = self._foreign = self.records = 0
         """Records so far: more than messages where these have many."""
 
     @property
@@ -103,15 +109,36 @@ class StreamTask(ABC):
         dead, models = self._dead_letters, self.models
         # Copied in one step, because the learning thread keeps counting meanwhile.
         seen, examples = Counter(dead.seen.copy()), dead.examples.copy()
-        return Counts(self.records, self._skipped, seen, examples, models.loads, models.totals)
+        found = self.records, self._skipped, seen, examples, models.loads, models.totals
+        return Counts(*found, foreign=self._foreign)
 
-    @abstractmethod
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Process records in offset order and return their outputs."""
+        """Process records, or messages that have many of them, and return their outputs.
+
+        Records must be in offset order, with gaps or without; so are the outputs of each kind.
+        """
+        outputs = Outputs()
+        self._run(records, outputs)
+        return outputs.sort()
+
+    def catch_up(self, records: Sequence[SourceRecord]) -> None:
+        """Process records without outputs; each stream skips the records below its own `next`."""
+        self._run(records, None)
 
     @abstractmethod
-    def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Process records without any output."""
+    def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
+        """Process records, with outputs or without."""
+
+    def _leave_aside(self, count: int) -> None:
+        """Count messages that no worker wrote."""
+        if count and not self._foreign:
+            _log.warning(
+                "%s: something else than %s stands there, which is left aside; only workers may write it",
+                self._where,
+                self._messages,
+                extra=at(self.topic, self.partition),
+            )
+        self._foreign += count
 
     # Snapshots
 

@@ -167,19 +167,21 @@ class Streams(ModelStore):
             heappop(ended)
         return min(filter(None, (self._schedule.lowest, ended[0] if ended else None)), default=None)
 
-    def expiry_state(self) -> dict[str, Any] | None:
-        """Return the state of `expiry` for a recovery; None where no stream ends or has ended."""
-        if not (self.expiry.active or self.expiry.now.version):
-            return None
-        found = self._recovery
-        return self.expiry.state(None if found is None else found.before)
+    def times(self) -> dict[str, Any]:
+        """Return the states of `expiry` and `clock` for a recovery, each as far as anything depends on it."""
+        found, states = self._recovery, dict[str, Any]()
+        if self.expiry.active or self.expiry.now.version:
+            states["expiry"] = self.expiry.state(None if found is None else found.before)
+        if self.clock.active:
+            again = () if found is None else (found.offset, found.before.clock)
+            states["clock"] = self.clock.state(*again)
+        return states
 
-    def clock_state(self) -> dict[str, Any] | None:
-        """Return the state of `clock` for a recovery; None where nothing depends on it."""
-        if not self.clock.active:
-            return None
-        found = self._recovery
-        return self.clock.state() if found is None else self.clock.state(found.offset, found.before.clock)
+    def restore_times(self, content: Any) -> None:
+        """Continue from `times`; any other content is a `KeyError`, `TypeError` or `ValueError`."""
+        for name, own in (("expiry", self.expiry), ("clock", self.clock)):
+            if (found := content.get(name)) is not None:
+                own.restore(found)
 
     def end(self, key: bytes | None, offset: int) -> None:
         """End a stream before the record at an offset; its model is in memory."""

@@ -36,7 +36,6 @@ def check_labels(cluster: ClusterAdmin, topic: str, found: Mapping[str, FoundTop
     Raises BrokerError, with the command that creates it, where it is missing.
     """
     if topic not in found:
-        cluster.check_seen(topic)
         raise BrokerError(
             f"there is no topic {topic} with labels on {cluster.servers}{nearest(topic, cluster.partition_counts())}; "
             f"check labels.topic, or create it: {cluster.command(topic, '<n>')}"

@@ -102,7 +102,6 @@ def read_deployment(
     logs = topics.logs
     for topic in topics.logs:
         if topic.kind.name == "routes" and topic.name not in found:
-            cluster.check_seen(topic.name)
             if or_unrouted:
                 logs.remove(topic)
                 continue

@@ -41,10 +41,29 @@ class Digest(NamedTuple):
         return self.content == other.content and (self.envelope in (0, other.envelope) or other.envelope == 0)
 
 
-class Recorded(ABC):
-    """The recorded outputs of one kind about a range of one partition; versions below `oldest` were abandoned."""
+RefOf = Callable[[Message | Record], OutputRef | None]
+"""Returns the source record of an output, None for records that are not outputs of the kind."""
 
-    def __init__(self, at: TopicPartition, first: int, end: int, oldest: int) -> None:
+
+class RecordRange(NamedTuple):
+    """The range of a partition of an input or of the routes that is compared."""
+
+    at: TopicPartition
+    begin: int
+    end: int
+    oldest: int
+    """Versions below this one were abandoned, which outputs without a version never were."""
+
+
+class Recorded(ABC):
+    """The recorded outputs of one kind about a range.
+
+    `ref` returns the source record of an output, with its offset in the log that is compared; the headers in `aside`
+    name the lineage of an output and are not compared.
+    """
+
+    def __init__(self, part: RecordRange, ref: RefOf, aside: Collection[str] = ()) -> None:
+        self.ref = ref
         self.count = 0
         """Distinct outputs."""
         self.repeats = 0
@@ -55,8 +74,9 @@ class Recorded(ABC):
         """Records that are not outputs of this kind."""
         self.lowest: int | None = None
         """Lowest offset of the partition, in the range or not, that has an output."""
-        self._topic = at[0]
-        self._first, self._end, self._oldest = first, end, oldest
+        self._topic = part.at[0]
+        self._first, self._end, self._oldest = part.begin, part.end, part.oldest
+        self._aside = aside
         self._taken, self._late = 0, False
         self._unequal: int | None = None
 
@@ -71,9 +91,10 @@ class Recorded(ABC):
         `messages` are the replayed outputs of these offsets, in offset order.
         """
 
-    @abstractmethod
     def bare(self, message: Message | Record) -> Message:
         """Return the part of an output that is compared."""
+        headers = [header for header in message.headers if header[0] not in self._aside]
+        return Message(message.key, message.value, headers)
 
     @property
     @abstractmethod
@@ -87,29 +108,26 @@ class Recorded(ABC):
 
 
 class Assignments(Recorded):
-    """Digests of the assignments of a range, at most one for each offset; versions below `oldest` were abandoned."""
+    """Digests of the assignments of a range, at most one for each offset."""
 
-    def __init__(self, at: TopicPartition, first: int, end: int, oldest: int = 0) -> None:
-        super().__init__(at, first, end, oldest)
-        self._own = b'%b%b","partition":%d,"offset":' % (_SOURCE, at[0].encode(), at[1])
+    def __init__(self, part: RecordRange, ref: RefOf = assignment_ref, aside: Collection[str] = ()) -> None:
+        super().__init__(part, ref, aside)
+        (topic, partition), size = part.at, max(0, part.end - part.begin)
+        self._own = b'%b%b","partition":%d,"offset":' % (_SOURCE, topic.encode(), partition)
         # 0 stands for no assignment. 16 bytes for each record, so that a day of records can be compared; the envelopes
         # take memory only where there are any.
-        self._digests = np.zeros(max(0, end - first), np.int64)
-        self._envelopes = np.zeros(max(0, end - first), np.int64)
-        self._versions = np.zeros(max(0, end - first), np.int32)
-        self._last = np.zeros(max(0, end - first), np.int32)
+        self._digests = np.zeros(size, np.int64)
+        self._envelopes = np.zeros(size, np.int64)
+        self._versions = np.zeros(size, np.int32)
+        self._last = np.zeros(size, np.int32)
         self._highest = -1
-
-    def bare(self, message: Message | Record) -> Message:
-        """Return the part of an assignment that is compared: all of it."""
-        return Message(message.key, message.value, list(message.headers))
 
     def _place(self, message: Message | Record) -> tuple[int, int] | None:
         """Return offset and version of an assignment, offset -1 for another input's; None for other records."""
         value = message.value or b""
         # A JSON string cannot contain these bytes, because its quotation marks are escaped. Members copied from the
         # input come after them.
-        place = value.find(_SOURCE)
+        place = value.find(_SOURCE) if self.ref is assignment_ref else -1
         if place >= 0 and value.startswith(_HEAD):
             if not value.startswith(self._own, place):
                 return -1, 0
@@ -117,7 +135,7 @@ class Assignments(Recorded):
                 return int(value[place + len(self._own) : value.index(b"}", place)]), _version(value)
             except ValueError:
                 pass
-        ref = assignment_ref(message)
+        ref = self.ref(message)
         if ref is None:
             return None
         return (ref.offset, ref.version) if ref.topic == self._topic else (-1, 0)
@@ -180,24 +198,10 @@ class Assignments(Recorded):
 
 
 class Others(Recorded):
-    """Digests of kinds of which one record can have several outputs: events, dead letters and routes.
+    """Digests of kinds of which one record can have several outputs: events, dead letters and routes."""
 
-    `ref` returns the source record of an output, None for other records. Versions below `oldest` were abandoned, which
-    outputs without a version never were; the headers in `aside` name the lineage of an output and are not compared.
-    """
-
-    def __init__(
-        self,
-        at: TopicPartition,
-        first: int,
-        end: int,
-        ref: Callable[[Message | Record], OutputRef | None],
-        oldest: int = 0,
-        aside: Collection[str] = (),
-    ) -> None:
-        super().__init__(at, first, end, oldest)
-        self._ref = ref
-        self._aside = aside
+    def __init__(self, part: RecordRange, ref: RefOf, aside: Collection[str] = ()) -> None:
+        super().__init__(part, ref, aside)
         self._digests: dict[int, dict[tuple[Any, ...], Digest]] = {}
         self._versions: dict[tuple[int, tuple[str, ...]], int] = {}
         self._identities: dict[tuple[int, tuple[str, ...]], list[tuple[Any, ...]]] = {}
@@ -207,7 +211,7 @@ class Others(Recorded):
     def add(self, records: Sequence[Record]) -> None:
         """Add recorded outputs, without those of other inputs and ranges."""
         for record in records:
-            ref = self._ref(record)
+            ref = self.ref(record)
             if ref is None:
                 self.foreign += 1
                 continue
@@ -221,11 +225,6 @@ class Others(Recorded):
                 self.lowest = ref.offset
             if inside:
                 self._take(ref, _digest(self.bare(record)))
-
-    def bare(self, message: Message | Record) -> Message:
-        """Return the part of an output that is compared: all but the headers in `aside`."""
-        headers = [header for header in message.headers if header[0] not in self._aside]
-        return Message(message.key, message.value, headers)
 
     def _take(self, ref: OutputRef, number: Digest) -> None:
         about = ref.offset, ref.subject
@@ -272,7 +271,7 @@ class Others(Recorded):
         """Return the lowest offset whose replayed outputs differ from the recorded ones."""
         replayed: dict[int, dict[tuple[Any, ...], Digest]] = {}
         for message in messages:
-            found = self._ref(message)
+            found = self.ref(message)
             # An alert that opened under an abandoned version can clear under a later one.
             if found is not None and not 0 < found.version < self._oldest:
                 replayed.setdefault(found.offset, {})[found.identity] = _digest(self.bare(message))

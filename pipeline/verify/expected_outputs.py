@@ -9,13 +9,13 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Record, TopicPartition, routes_offset_header
 from resonance.pipeline.repartition.envelope import read_route
-from resonance.pipeline.verify.digests import Assignments, Others, Recorded, Unordered
+from resonance.pipeline.verify.digests import Assignments, Others, Recorded, RecordRange, RefOf, Unordered
 from resonance.pipeline.verify.output_refs import (
     OutputRef,
     alert_ref,
@@ -25,9 +25,6 @@ from resonance.pipeline.verify.output_refs import (
     event_ref,
     is_of_command,
 )
-
-RefOf = Callable[[Message | Record], OutputRef | None]
-"""Returns the source record of an output, None for records that are not outputs of the kind."""
 
 ELSEWHERE: Final = ""
 """Topic that stands for source records outside the log that is compared."""
@@ -41,8 +38,6 @@ class Compared:
     """Kind of topic."""
     at: TopicPartition
     recorded: Recorded
-    ref: RefOf
-    """Returns the source record of an output, with its offset in the log that is compared."""
     place: int = 0
     """First offset of the output partition that was read."""
     end: int = 0
@@ -52,70 +47,55 @@ class Compared:
 
     def offset(self, message: Message | Record) -> int:
         """Return the offset of the source record of an output, -1 where it has none."""
-        ref = self.ref(message)
+        ref = self.recorded.ref(message)
         return -1 if ref is None else ref.offset
 
 
-class RecordRange(NamedTuple):
-    """The range of a partition of an input or of the routes that is compared."""
+def only(ref: RefOf, is_own: Callable[[OutputRef, Message | Record], bool]) -> RefOf:
+    """Return a `RefOf` of those outputs that are compared: the others have their source record `ELSEWHERE`."""
 
-    at: TopicPartition
-    begin: int
-    end: int
-    oldest: int
-    """Versions below this one were abandoned."""
+    def own(message: Message | Record) -> OutputRef | None:
+        found = ref(message)
+        return found if found is None or is_own(found, message) else found._replace(topic=ELSEWHERE)
+
+    return own
 
 
 def compared_of_input(settings: Settings, part: RecordRange) -> list[Compared]:
     """Return the outputs to compare for an input partition that is not re-keyed."""
-    at, begin, end, oldest = part
-
-    def place(kind: str) -> TopicPartition:
-        return settings.topic(kind), at[1]
-
-    answers: Recorded = Assignments(at, begin, end, oldest)
-    if settings.has_many:
-        # A message has several.
-        answers = Others(at, begin, end, assignment_ref, oldest)
+    # A message can have several.
+    answers = Others(part, assignment_ref) if settings.has_many else Assignments(part)
     return [
-        Compared("assignments", place("assignments"), answers, assignment_ref),
+        Compared("assignments", (settings.topic("assignments"), part.at[1]), answers),
         *compared_events(settings, part, event_ref),
-        _dead_letters(settings, place("dead_letters"), part, dead_letter_ref(settings.name)),
+        _dead_letters(settings, part.at[1], part, dead_letter_ref(settings.name)),
         *compared_alerts(settings, part, alert_ref),
     ]
 
 
 def compared_events(settings: Settings, part: RecordRange, ref: RefOf) -> list[Compared]:
     """Return the events to compare: those about clusters, and those about drift where there are any."""
-    at, begin, end, oldest = part
     kinds = ("cluster_events", "drift_events") if settings.emits_drift else ("cluster_events",)
-    return [Compared(kind, (settings.topic(kind), at[1]), Others(at, begin, end, ref, oldest), ref) for kind in kinds]
+    return [Compared(kind, (settings.topic(kind), part.at[1]), Others(part, ref)) for kind in kinds]
 
 
 def compared_alerts(settings: Settings, part: RecordRange, ref: RefOf) -> list[Compared]:
     """Return the alerts to compare, where there are any; those of one record can be of several streams."""
-    at, begin, end, oldest = part
     if not settings.raises_alerts:
         return []
-
-    def raised(message: Message | Record) -> OutputRef | None:
-        # Commands clear alerts whose state they drop; no record of the log shows that.
-        own = ref(message)
-        return own._replace(topic=ELSEWHERE) if own is not None and is_of_command(message) else own
-
-    return [Compared("alerts", (settings.topic("alerts"), at[1]), Unordered(at, begin, end, raised, oldest), raised)]
+    # Commands clear alerts whose state they drop; no record of the log shows that.
+    raised = only(ref, lambda _, message: not is_of_command(message))
+    return [Compared("alerts", (settings.topic("alerts"), part.at[1]), Unordered(part, raised))]
 
 
-def _dead_letters(settings: Settings, place: TopicPartition, part: RecordRange, ref: RefOf) -> Compared:
-    at, begin, end, oldest = part
-    return Compared("dead_letters", place, Others(at, begin, end, ref, oldest, dead_letter_history(settings.name)), ref)
+def _dead_letters(settings: Settings, number: int, part: RecordRange, ref: RefOf) -> Compared:
+    others = Others(part, ref, dead_letter_history(settings.name))
+    return Compared("dead_letters", (settings.topic("dead_letters"), number), others)
 
 
 def compared_of_router(source: DeploymentContext, part: RecordRange) -> list[Compared]:
     """Return the outputs to compare for the first stage: routes, dead letters about unrouted records, and alerts."""
-    settings, (at, begin, end, _) = source.settings, part
-    routed: set[int] = set()
-    dead_letters = dead_letter_ref(settings.name)
+    settings, at, routed = source.settings, part.at, set[int]()
 
     def route_ref(message: Message | Record) -> OutputRef | None:
         # Offset and time of the route do not matter here.
@@ -129,22 +109,14 @@ def compared_of_router(source: DeploymentContext, part: RecordRange) -> list[Com
         routed.add(ref.place)
         return ref
 
-    def dead_letter_of_router(message: Message | Record) -> OutputRef | None:
-        # Routes are read first: a dead letter about a routed record comes from the second stage.
-        ref = dead_letters(message)
-        if ref is not None and ((ref.topic, ref.partition) != at or ref.place in routed):
-            return ref._replace(topic=ELSEWHERE)
-        return ref
-
-    def alert_of_router(message: Message | Record) -> OutputRef | None:
-        ref = _alert_ref(settings, message, routed=False)
-        return ref if ref is None or (ref.topic, ref.partition) == at else ref._replace(topic=ELSEWHERE)
-
+    # Routes are read first: a dead letter about a routed record comes from the second stage.
+    unrouted = only(dead_letter_ref(settings.name), lambda ref, _: ref.log == at and ref.place not in routed)
+    alerts = only(_alert_ref(settings, routed=False), lambda ref, _: ref.log == at)
     places = [(source.routes, number) for number in range(source.deployment.routes)]
     return [
-        *(Compared("routes", place, Others(at, begin, end, route_ref), route_ref) for place in places),
-        _dead_letters(settings, (settings.topic("dead_letters"), at[1]), part, dead_letter_of_router),
-        *compared_alerts(settings, part, alert_of_router),
+        *(Compared("routes", place, Others(part, route_ref)) for place in places),
+        _dead_letters(settings, at[1], part, unrouted),
+        *compared_alerts(settings, part, alerts),
     ]
 
 
@@ -153,27 +125,21 @@ def compared_of_routes(source: DeploymentContext, part: RecordRange, records: It
 
     `records` are the routes of the range and those before it that the replay needs.
     """
-    settings, (at, begin, end, oldest) = source.settings, part
-    learned = LearnedAt(at[0], records)
-    found = []
-    for number in range(source.deployment.partitions):
-        place = (settings.topic("assignments"), number)
-        answers = RoutedAssignments(at, begin, end, learned.of(assignment_ref), oldest)
-        found.append(Compared("assignments", place, answers, answers.ref))
-    for number in range(source.deployment.dead_letters):
-        place = (settings.topic("dead_letters"), number)
-        found.append(_dead_letters(settings, place, part, learned.of(dead_letter_ref(settings.name))))
-    events = learned.of(event_ref)
-    own_alerts = learned.of(lambda message: _alert_ref(settings, message, routed=True))
-    return [*found, *compared_events(settings, part, events), *compared_alerts(settings, part, own_alerts)]
+    settings, learned = source.settings, LearnedAt(part.at[0], records)
+    answers, dead_letters = learned.of(assignment_ref), learned.of(dead_letter_ref(settings.name))
+    places = [(settings.topic("assignments"), number) for number in range(source.deployment.partitions)]
+    return [
+        *(Compared("assignments", place, Assignments(part, answers)) for place in places),
+        *(_dead_letters(settings, number, part, dead_letters) for number in range(source.deployment.dead_letters)),
+        *compared_events(settings, part, learned.of(event_ref)),
+        *compared_alerts(settings, part, learned.of(_alert_ref(settings, routed=True))),
+    ]
 
 
-def _alert_ref(settings: Settings, message: Message | Record, *, routed: bool) -> OutputRef | None:
-    """Return the source record of an alert of the second stage (`routed`) or the first; else topic `ELSEWHERE`."""
-    ref = alert_ref(message)
+def _alert_ref(settings: Settings, *, routed: bool) -> RefOf:
+    """Return a `RefOf` of the alerts of the second stage (`routed`) or the first."""
     header = routes_offset_header(settings.name, 0)[0]
-    own = any(name == header for name, _ in message.headers) == routed
-    return ref if own or ref is None else ref._replace(topic=ELSEWHERE)
+    return only(alert_ref, lambda _, message: any(name == header for name, _ in message.headers) == routed)
 
 
 class LearnedAt:
@@ -198,7 +164,7 @@ class LearnedAt:
             source = ref(message)
             if source is None:
                 return None
-            columns = self._columns.get((source.topic, source.partition))
+            columns = self._columns.get(source.log)
             if columns is not None:
                 sources, offsets = columns
                 place = bisect_left(sources, source.place)
@@ -207,20 +173,3 @@ class LearnedAt:
             return source._replace(topic=ELSEWHERE)
 
         return among_routes
-
-
-class RoutedAssignments(Assignments):
-    """Digests of the assignments in one partition about a range of the routes.
-
-    `ref` finds the record of an assignment among the routes.
-    """
-
-    def __init__(self, at: TopicPartition, first: int, end: int, ref: RefOf, oldest: int = 0) -> None:
-        super().__init__(at, first, end, oldest)
-        self.ref = ref
-
-    def _place(self, message: Message | Record) -> tuple[int, int] | None:
-        ref = self.ref(message)
-        if ref is None:
-            return None
-        return (-1, 0) if ref.topic == ELSEWHERE else (ref.offset, ref.version)

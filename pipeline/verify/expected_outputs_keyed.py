@@ -13,43 +13,22 @@ import numpy as np
 import orjson
 from resonance.engine.base import IntArray
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.records import Message, Record, TopicPartition
+from resonance.pipeline.records import Message, Record, TopicPartition, routes_offset_header
 from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Reader, SubtreeOperation
-from resonance.pipeline.verify.digests import Others, Unordered
+from resonance.pipeline.verify.digests import Assignments, Others, RecordRange, Unordered
 from resonance.pipeline.verify.expected_outputs import (
     ELSEWHERE,
     Compared,
-    RecordRange,
-    RoutedAssignments,
     compared_alerts,
     compared_events,
+    only,
 )
 from resonance.pipeline.verify.output_refs import OutputRef, alert_ref, assignment_ref, dead_letter_ref, event_ref
 
 
-class RepeatedAssignments(RoutedAssignments):
-    """Digests of assignments that a repeated message emits again; the offset of the message is not compared."""
-
-    def bare(self, message: Message | Record) -> Message:
-        """Return the part of an assignment that is compared."""
-        headers = [header for header in message.headers if not header[0].endswith(".routes_offset")]
-        return Message(message.key, message.value, headers)
-
-
 def compared_of_roots(source: DeploymentContext, part: RecordRange) -> list[Compared]:
     """Return the outputs to compare for the first stage: warm-ups, events of roots, dead letters and messages."""
-    at, begin, end, oldest = part
-    dead_letters, reader = dead_letter_ref(source.settings.name), Reader(source.routes)
-
-    def warm_ref(message: Message | Record) -> OutputRef | None:
-        ref = assignment_ref(message)
-        own = ref is not None and (ref.topic, ref.partition) == at and _status(message) == "warming_up"
-        return ref if own or ref is None else ref._replace(topic=ELSEWHERE)
-
-    def root_ref(message: Message | Record) -> OutputRef | None:
-        ref = event_ref(message)
-        own = ref is not None and (ref.topic, ref.partition) == at and _subtree(message) is None
-        return ref if own or ref is None else ref._replace(topic=ELSEWHERE)
+    at, reader = part.at, Reader(source.routes)
 
     def operation_ref(message: Message | Record) -> OutputRef | None:
         # Offset and time of the message do not matter here.
@@ -66,12 +45,14 @@ def compared_of_roots(source: DeploymentContext, part: RecordRange) -> list[Comp
     def place(kind: str) -> TopicPartition:
         return source.settings.topic(kind), at[1]
 
+    warm = only(assignment_ref, lambda ref, message: ref.log == at and _status(message) == "warming_up")
+    of_roots = only(event_ref, lambda ref, message: ref.log == at and _subtree(message) is None)
     routes = [(source.routes, number) for number in range(source.deployment.routes)]
     return [
-        *(Compared("routes", way, Unordered(at, begin, end, operation_ref, oldest), operation_ref) for way in routes),
-        Compared("assignments", place("assignments"), RoutedAssignments(at, begin, end, warm_ref, oldest), warm_ref),
-        *compared_events(source.settings, part, root_ref),
-        Compared("dead_letters", place("dead_letters"), Others(at, begin, end, dead_letters, oldest), dead_letters),
+        *(Compared("routes", way, Unordered(part, operation_ref)) for way in routes),
+        Compared("assignments", place("assignments"), Assignments(part, warm)),
+        *compared_events(source.settings, part, of_roots),
+        Compared("dead_letters", place("dead_letters"), Others(part, dead_letter_ref(source.settings.name))),
         *compared_alerts(source.settings, part, alert_ref),
     ]
 
@@ -87,16 +68,14 @@ def compared_of_subtrees(
     `records` are the messages of the range and those before it that the replay needs; `numbers` has the number of
     messages of each subtree before the first of them.
     """
-    at, begin, end, oldest = part
-    routed = RoutedAt(at[0], numbers, records)
+    settings, routed = source.settings, RoutedAt(part.at[0], numbers, records)
+    # A repeated message emits its assignments again, with its own offset.
+    aside = (routes_offset_header(settings.name, 0)[0],)
     found = []
     for number in range(source.deployment.partitions):
-        place = (source.settings.topic("assignments"), number)
-        answers = RepeatedAssignments(at, begin, end, routed.answer_ref, oldest)
-        found.append(Compared("assignments", place, answers, routed.answer_ref))
-        place = (source.settings.topic("cluster_events"), number)
-        events = Others(at, begin, end, routed.event_ref, oldest)
-        found.append(Compared("cluster_events", place, events, routed.event_ref))
+        answers, events = Assignments(part, routed.answer_ref, aside), Others(part, routed.event_ref)
+        found.append(Compared("assignments", (settings.topic("assignments"), number), answers))
+        found.append(Compared("cluster_events", (settings.topic("cluster_events"), number), events))
     return found
 
 
@@ -160,7 +139,7 @@ class RoutedAt:
         return self._among(ref, node, answer=False)
 
     def _among(self, ref: OutputRef, node: int, *, answer: bool) -> OutputRef:
-        columns = self._columns.get((ref.topic, ref.partition))
+        columns = self._columns.get(ref.log)
         if columns is not None:
             sources, nodes, offsets, answers = columns
             first, behind = np.searchsorted(sources, [ref.offset, ref.offset + 1])

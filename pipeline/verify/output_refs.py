@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
-from resonance.pipeline.records import Message, Record, record_number
+from resonance.pipeline.records import Message, Record, TopicPartition, record_number
 
 
 class OutputRef(NamedTuple):
@@ -27,6 +27,11 @@ class OutputRef(NamedTuple):
     def place(self) -> int:
         """Its `record_number`."""
         return record_number(self.offset, self.element)
+
+    @property
+    def log(self) -> TopicPartition:
+        """Topic and partition of the record."""
+        return self.topic, self.partition
 
 
 def assignment_ref(message: Message | Record) -> OutputRef | None:

@@ -17,10 +17,9 @@ from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.replay.run import PartitionResult, cut
 from resonance.pipeline.verify.differences import OutputDifference, compare
+from resonance.pipeline.verify.digests import RecordRange, RefOf
 from resonance.pipeline.verify.expected_outputs import (
     Compared,
-    RecordRange,
-    RefOf,
     compared_of_input,
     compared_of_router,
     compared_of_routes,
@@ -146,7 +145,7 @@ def _read(
         one.place = first
         if not whole and not settings.is_routed:
             # Reading goes on to the end of the topic: a worker that rolls back emits the range again, later.
-            one.place = first_offset(reader, one.at, partial(_is_behind, one.ref, part.at[0], found.begin))
+            one.place = first_offset(reader, one.at, partial(_is_behind, one.recorded.ref, part.at[0], found.begin))
         for _, records in reader.read({one.at: (one.place, one.end)}):
             recorded.add(records)
         if recorded.foreign:
@@ -262,9 +261,9 @@ class _Comparison:
         bare = kind.recorded.bare
         replayed = [bare(message) for message in self._messages(outputs, kind) if kind.offset(message) == offset]
         recorded = list(map(bare, self._recorded_about(kind, offset)))
-        recorded, replayed = _of_first(kind.ref, recorded, replayed)
+        recorded, replayed = _of_first(kind.recorded.ref, recorded, replayed)
         what, members = compare(recorded, replayed)
-        if what == "surplus" and len(set(map(kind.ref, recorded))) < len(recorded):
+        if what == "surplus" and len(set(map(kind.recorded.ref, recorded))) < len(recorded):
             what, (_, members) = "repeated", compare(recorded[len(replayed) :], replayed[-1:])
         about = self._about([*recorded, *replayed])
         return OutputDifference(kind.name, *kind.at, offset, what, members, about)
@@ -280,7 +279,7 @@ class _Comparison:
     def _about(self, outputs: Sequence[Message | Record]) -> str:
         """Return the record that outputs name, as text, where it is not in the log that is compared; else ``""``."""
         for ref in map(assignment_ref, outputs):
-            if ref is not None and ((ref.topic, ref.partition) != self.part.at or ref.element is not None):
+            if ref is not None and (ref.log != self.part.at or ref.element is not None):
                 return place_text(place_of(ref.topic, ref.partition, ref.offset, ref.element))
         return ""
 
@@ -289,7 +288,7 @@ class _Comparison:
         found: list[tuple[OutputRef, Record]] = []
         for _, records in self.reader.read({kind.at: (kind.place, kind.end)}):
             for record in records:
-                ref = kind.ref(record)
+                ref = kind.recorded.ref(record)
                 if ref is not None and (ref.topic, ref.offset) == (self.part.at[0], offset):
                     found.append((ref, record))
         newest: dict[tuple[str, ...], int] = {}

@@ -186,7 +186,7 @@ def test_states_that_hold_something_else_are_refused():
     parts.learn(shifting(600))
     header, arrays = unpack(parts.root.state(), "hcaea-root", 2)
     for there in (arrays["children"][:-1], arrays["children"] + 2):
-        with pytest.raises(StateError, match="does not hold the tree"):
+        with pytest.raises(StateError, match="does not hold what it says"):
             HCAEARoot.from_state(pack("hcaea-root", 2, header, {**arrays, "children": there.astype(np.uint8)}))
     tree = parts.subtrees()[0]
     header, arrays = unpack(tree.state(), "hcaea-subtree", 2)

@@ -85,7 +85,7 @@ def test_a_rollback_behind_an_end_is_done_again_by_the_log(deployment):
 def test_a_reset_under_other_settings_uses_no_version_again(deployment):
     used = {event["version"] for event in map(orjson.loads, (e.value for e in deployment.recorded("cluster_events")))}
     deployment.take_settings(deployment.changed(**OWN, engine__lambda=21))
-    reset.reset(deployment.source, deployment.task)
+    reset.reset(deployment.source)
     outputs = deployment.work(918)
     versions = {event["version"] for event in payloads(outputs.cluster_events)}
     assert min(versions) > max(used)

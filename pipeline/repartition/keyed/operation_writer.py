@@ -43,12 +43,8 @@ class _Way(NamedTuple):
 _NO_ANSWER: Final = (0, -1, math.nan, -1)
 
 
-class _RootAnswers(NamedTuple):
-    """Answers of the root to some records, as lists, because single elements of these are read quickly."""
-
-    clusters: list[int]
-    scores: list[float]
-    novel: list[bool]
+_RootAnswers = tuple[list[int], list[float], list[bool]]
+"""Cluster, score and novelty of some records, as lists, because single elements of these are read quickly."""
 
 
 class _SubtreeGroup(NamedTuple):
@@ -146,7 +142,7 @@ class OperationWriter:
             operations, places = children.operations, children.places
             if children.answered and result.step is not None:
                 step = result.step
-                found = _RootAnswers(step.cluster[:, 0].tolist(), step.score.tolist(), step.novel.tolist())
+                found = step.cluster[:, 0].tolist(), step.score.tolist(), step.novel.tolist()
                 # Where messages are only counted, records without operations need no group.
                 chosen = np.array(wanted, dtype=np.bool_) & (outputs is not None)
                 groups = _SubtreeGroups.of(operations, operations.record, step.path[:, 0], chosen)
@@ -155,7 +151,7 @@ class OperationWriter:
                 # One record causes all of it: the one that released those held back.
                 record = np.zeros(len(operations), dtype=np.int64)
                 groups = _SubtreeGroups.of(operations, record, np.array([-1]), np.zeros(1, dtype=np.bool_))
-                self._messages(model, own, groups, _RootAnswers([], [], []), places[-1:], outputs)
+                self._messages(model, own, groups, ([], [], []), places[-1:], outputs)
 
     def _messages(
         self,

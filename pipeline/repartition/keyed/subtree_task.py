@@ -1,6 +1,5 @@
 """Second stage of a keyed hierarchy: the subtrees of one partition of the routes."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -8,7 +7,6 @@ import numpy as np
 from resonance.engine.base import Step
 from resonance.engine.errors import StateError
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.logs import at
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.envelope import no_place
 from resonance.pipeline.repartition.keyed.operation_batch import OperationBatch, as_range
@@ -27,8 +25,6 @@ from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskCont
 _Answers = tuple[Sequence[int], StreamTexts, Step]
 """Rows of a stream, its texts, and the answers to these rows."""
 
-_log = logging.getLogger(__name__)
-
 
 class PartHealth(ModelHealth):
     """Counts clusters and events alone; the answers are evaluated where the roots give them."""
@@ -45,11 +41,13 @@ class PartHealth(ModelHealth):
 class SubtreeTask(StreamTask):
     """Task of the subtrees whose messages are in one partition of the routes.
 
-    Assignments, events and clusters go to the partition number of the record that caused them, and name its place.
+    Assignments, events and clusters go to the partition number of the record that caused them, and name its place. A
+    record from an unknown partition is a `BrokerError`, because no output has a place for what follows from it.
     """
 
     models: Subtrees
     _health = PartHealth
+    _messages = "messages to subtrees"
 
     def __init__(self, settings: Settings, topic: str, partition: int, context: TaskContext = NO_CONTEXT) -> None:
         super().__init__(settings, topic, partition, context, Subtrees)
@@ -59,24 +57,10 @@ class SubtreeTask(StreamTask):
         self._reader = Reader(self._where)
         self._depth = settings.engine_class.make(settings.engine_parameters).depth
         self._inputs = context.inputs
-        self._strange = 0
         self.repeats = 0
         """Messages that were dropped because they had come already, or will come again."""
 
-    def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Apply messages, and answer the records that are answered here.
-
-        A record from an unknown partition is a `BrokerError`, because no output has a place for what follows from it.
-        """
-        outputs = Outputs()
-        self._take(records, outputs)
-        return outputs.sort()
-
-    def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Apply messages again, without any output."""
-        self._take(records, None)
-
-    def _take(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
+    def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
         self.records += len(records)
         for start in range(0, len(records), PIECE_OF_STREAMS):
             piece = records[start : start + PIECE_OF_STREAMS]
@@ -97,17 +81,6 @@ class SubtreeTask(StreamTask):
                     f"{self._where}@{message.offset}", (message.topic, message.partition, message.source_offset), known
                 )
 
-    def _leave_aside(self, count: int) -> None:
-        """Count records that no worker wrote."""
-        if count and not self._strange:
-            _log.warning(
-                "%s: something else than messages to subtrees stands there, which is left aside; only workers may "
-                "write it",
-                self._where,
-                extra=at(self.topic, self.partition),
-            )
-        self._strange += count
-
     def _carry_out(self, messages: Sequence[SubtreeOperation], outputs: Outputs | None) -> None:
         batch = OperationBatch.of(messages, self._depth)
         answers: list[_Answers] = []
@@ -122,7 +95,7 @@ class SubtreeTask(StreamTask):
     def _answers(self, batch: OperationBatch, rows: Sequence[int]) -> _Answers:
         """Return rows of a stream with what is to be written of them."""
         part = batch.messages[rows[0]].part
-        return rows, self._learner.texts.of(part.stream, part.version, self._depth), batch.step_of(rows)
+        return rows, self._learner.texts(part.stream, part.version, self._depth), batch.step_of(rows)
 
     def _write(self, batch: OperationBatch, answers: Sequence[_Answers], outputs: Outputs) -> None:
         """Write the assignments of all streams at once."""
@@ -192,7 +165,7 @@ class SubtreeTask(StreamTask):
     @property
     def counts(self) -> Counts:
         """Counters so far; other threads may read them."""
-        return replace(super().counts, foreign=self._strange, repeated=self.repeats)
+        return replace(super().counts, repeated=self.repeats)
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
         """Restore a subtree from a snapshot.

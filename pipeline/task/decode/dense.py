@@ -202,11 +202,10 @@ class Layout:
         table = self._tables.get(column)
         if value is ABSENT or value is None:
             if not self._accepts_missing:
-                state = "null" if value is None else "missing"
                 raise FaultError(
                     "validate",
                     "missing_feature",
-                    f"{self._written[column]} is {state}; send it, or set prepare.missing to mean or a number",
+                    f"{self._written[column]} is {kind_of(value)}; send it, or set prepare.missing to mean or a number",
                 )
             return np.nan if table is None else UNKNOWN
         if table is not None:
@@ -247,10 +246,8 @@ def feature_shape(record: dict[str, Any], settings: Settings) -> Shape:
     elif isinstance(value, dict):
         shape = Shape(0, tuple(sorted(value)))
     elif value is ABSENT or value is None:
-        state = "null" if value is None else "missing"
-        raise FaultError(
-            "validate", "missing_feature", f"{where} is {state}; it is where input.features looks for the features"
-        )
+        text = f"{where} is {kind_of(value)}; it is where input.features looks for the features"
+        raise FaultError("validate", "missing_feature", text)
     else:
         raise FaultError(
             "validate", "wrong_type", f"{where} is {kind_of(value)}, neither an array nor an object name -> number"
@@ -261,9 +258,9 @@ def feature_shape(record: dict[str, Any], settings: Settings) -> Shape:
 
 
 def kind_of(value: Any) -> str:
-    """Return in words what kind of JSON value this is."""
-    if value is None:
-        return "null"
+    """Return in words what kind of JSON value this is, or that it is missing (`ABSENT`)."""
+    if value is ABSENT or value is None:
+        return "null" if value is None else "missing"
     if isinstance(value, bool):
         return "a boolean"
     kinds: dict[type, str] = {str: "text", dict: "an object", list: "an array", int: "an integer"}

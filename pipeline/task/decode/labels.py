@@ -121,13 +121,12 @@ class LabelMessages:
                 'a message of the topic of labels is an object, {"id": ..., "labels": [...]}; '
                 f"this one is {kind_of(parsed)}{no_object(parsed)}",
             )
-        own = parsed.get("id")
+        own = parsed.get("id", ABSENT)
         if type(own) not in (str, int, float, Digits):
-            found = "missing" if "id" not in parsed else kind_of(own)
             raise FaultError(
                 "label",
                 "wrong_type",
-                f"id is {found}; it is that of a record, as its assignment has it: text or a number",
+                f"id is {kind_of(own)}; it is that of a record, as its assignment has it: text or a number",
             )
         labels = labels_of(parsed.get("labels", ABSENT), "labels")
         if labels is None:

@@ -87,8 +87,7 @@ class SparseLayout:
         """Return one record as a batch; a `FaultError` says what is wrong with it."""
         value, where = find(record, self._path), self._where
         if value is ABSENT or value is None:
-            state = "null" if value is None else "missing"
-            text = f"{where} is {state}; it is where input.sparse looks for the features"
+            text = f"{where} is {kind_of(value)}; it is where input.sparse looks for the features"
             raise FaultError("validate", "missing_feature", text)
         if not isinstance(value, dict):
             text = f'{where} is {kind_of(value)}, neither {{"indices": [...], "values": [...]}} nor name -> number'
@@ -128,14 +127,12 @@ class SparseLayout:
         return [(index, f"{where}.values[{place}]", value) for place, (index, value) in pairs]
 
     @staticmethod
-    def stacked(rows: Sequence[SparseRows]) -> SparseRows:
-        """Return records from `row` as one batch."""
-        return SparseRows.joined(rows)
-
-    @staticmethod
     def joined(parts: Sequence[SparseRows]) -> SparseRows:
         """Return the records of several batches as one batch."""
         return SparseRows.joined(parts)
+
+    stacked = joined
+    """Of records from `row`, which are batches of one."""
 
 
 def has_twice(codes: IntArray, indptr: IntArray) -> bool:

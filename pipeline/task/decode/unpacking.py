@@ -18,7 +18,7 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.columns import behind
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.exact_json import Digits
-from resonance.pipeline.json_paths import ABSENT, WHOLE, find, parse_path
+from resonance.pipeline.json_paths import WHOLE, find, parse_path
 from resonance.pipeline.record_columns import MESSAGE, RecordColumns
 from resonance.pipeline.records import MOST_ELEMENTS, Record, record_number
 from resonance.pipeline.task.decode.dense import kind_of
@@ -150,9 +150,8 @@ class Unpacker:
         document, is_plain = self._mapping.document(value)
         found = find(document, self._path)
         if not isinstance(found, list):
-            what = "missing" if found is ABSENT else kind_of(found)
             name = "the value" if self._given == WHOLE else self._given
-            text = f"{name} is {what}, and a message has its records in an array there (input.records)"
+            text = f"{name} is {kind_of(found)}, and a message has its records in an array there (input.records)"
             raise FaultError("validate", "wrong_type", text)
         return _written(found, is_plain=is_plain, is_far=self._is_framed)
 

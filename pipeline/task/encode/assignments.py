@@ -40,8 +40,6 @@ from resonance.schemas.common import offset_text
 
 DEAD_LETTER_BYTES: Final = 900_000
 """Bytes of a dead letter; longer values are cut."""
-MIN_TEXTS: Final = 1_000
-"""Least number of streams that are kept, however few a partition may have."""
 
 _WARMING = '"status":"warming_up","cluster":null,"clusters":[],"score":'
 
@@ -346,27 +344,3 @@ def _numbers(column: NDArray[Any]) -> bytes:
 
 def _size(headers: Sequence[Header]) -> int:
     return sum(len(name.encode()) + len(value or b"") for name, value in headers)
-
-
-class LatestTexts:
-    """Keeps the texts of at most `streams` streams, but no fewer than `MIN_TEXTS`; the least recently used go first.
-
-    Texts follow from the stream and the version alone, so that losing them costs only time.
-    """
-
-    def __init__(self, streams: int) -> None:
-        self._most = max(streams, MIN_TEXTS)
-        self._texts: dict[str, StreamTexts] = {}
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def of(self, stream: str, version: int, depth: int) -> StreamTexts:
-        """Return the texts of a version of a stream whose engine has `depth` levels."""
-        texts = self._texts.pop(stream, None)
-        if texts is None or texts.version != version:
-            texts = StreamTexts(stream, version, depth)
-        self._texts[stream] = texts
-        if len(self._texts) > self._most:
-            del self._texts[next(iter(self._texts))]
-        return texts

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import faust
 from faust.tables import TableManager
@@ -13,21 +13,11 @@ from resonance.pipeline.worker.transport import consumer
 from resonance.pipeline.worker.transport.chunk import RawSchema
 from resonance.pipeline.worker.transport.client import TransportOptions
 
+if TYPE_CHECKING:
+    from resonance.pipeline.worker.worker import Worker
+
 PINNED = {"faust-streaming": "0.15.3", "mode-streaming": "0.7.1"}
 """Versions whose internals this was written for; pyproject.toml pins the same."""
-
-
-class Lifecycle(Protocol):
-    """What the app needs of the worker around it."""
-
-    async def before_stop(self) -> None:
-        """Close everything that is open; awaited before any part of Faust stops."""
-
-    async def restore(self, app: Any, **kwargs: Any) -> None:
-        """Restore the models of the assigned partitions; records flow when it returns."""
-
-    async def consume(self, stream: Any) -> None:
-        """Process the chunks of an input topic."""
 
 
 class NoTables(TableManager):  # type: ignore[misc]
@@ -78,7 +68,7 @@ def request_seconds(session: float) -> float:
     return max(90.0, session + 5)
 
 
-def make_app(settings: Settings, lifecycle: Lifecycle, options: TransportOptions) -> WorkerApp:
+def make_app(settings: Settings, worker: "Worker", options: TransportOptions) -> WorkerApp:
     """Return the app, with an agent for each input topic; must be called in the event loop that runs it."""
     session = settings.broker.session_timeout
     app = WorkerApp(
@@ -97,9 +87,9 @@ def make_app(settings: Settings, lifecycle: Lifecycle, options: TransportOptions
         # The worker has pages of its own (`pages`), which answer before there is an app.
         web_enabled=False,
     )
-    app.before_stop = lifecycle.before_stop
+    app.before_stop = worker.before_stop
     consumer.install(app, options)
     for topic in settings.logs:
-        app.agent(app.topic(topic, schema=RawSchema()), name=f"resonance.{topic}")(lifecycle.consume)
-    app.on_rebalance_complete.connect(lifecycle.restore)
+        app.agent(app.topic(topic, schema=RawSchema()), name=f"resonance.{topic}")(worker.consume)
+    app.on_rebalance_complete.connect(worker.restore)
     return app

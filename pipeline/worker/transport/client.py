@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
@@ -34,6 +34,9 @@ from resonance.pipeline.worker.transport.fetch_errors import MISSING, explained,
 from resonance.pipeline.worker.transport.log_ends import LogEnd
 from resonance.pipeline.worker.transport.rebalance import Rebalances
 from resonance.pipeline.worker.transport.time_order import TimeOrder
+
+if TYPE_CHECKING:
+    from resonance.pipeline.worker.transport.consumer import ChunkConsumer
 
 HEARTBEAT_SECONDS: Final = 0.25
 """A member learns of a rebalance with its next heartbeat: this bounds how long a joining worker waits for others, and
@@ -139,23 +142,10 @@ def consumer_settings(options: TransportOptions) -> dict[str, Any]:
     }
 
 
-class Owner(Protocol):
-    """What the thread needs of Faust's consumer, whose event loop it never blocks."""
-
-    def has_room(self) -> bool:
-        """Return whether more may be handed over; where not, `ClientThread.wake` must be called once there is."""
-
-    def hand_over(self, chunks: list[Chunk]) -> None:
-        """Take chunks."""
-
-    def failed(self, error: BaseException) -> None:
-        """Take the error that ended the thread."""
-
-
 class ClientThread(threading.Thread):
     """Polls the consumer; everything but `run` may be called by any thread."""
 
-    def __init__(self, options: TransportOptions, owner: Owner, rebalances: Rebalances) -> None:
+    def __init__(self, options: TransportOptions, owner: "ChunkConsumer", rebalances: Rebalances) -> None:
         super().__init__(name="consumer", daemon=True)
         self._options, self._owner, self._rebalances = options, owner, rebalances
         self._inbox = Inbox()
@@ -251,7 +241,7 @@ class ClientThread(threading.Thread):
             if isinstance(error, KafkaException):
                 error = self._explained(Event(error.args[0], "", -1, -1))
             self._inbox.refuse_all(error)
-            self._owner.failed(error)
+            self._options.failed(error)
             self.leaving.wait(GOODBYE_SECONDS)
         finally:
             with suppress(Exception):

@@ -119,23 +119,19 @@ class ChunkConsumer(faust_consumer.Consumer):  # type: ignore[misc] # Faust's mo
     # In the thread of the consumer.
 
     def has_room(self) -> bool:
-        """See `client.Owner`."""
+        """Return whether more may be handed over; where not, the thread is woken once there is."""
         with self._counting:
             current = self._seek_number == self.client.seek_number
             self._is_full = current and self._in_flight >= self.options.queued_records
             return not self._is_full
 
     def hand_over(self, chunks: list[Chunk]) -> None:
-        """See `client.Owner`."""
+        """Take chunks."""
         with self._counting:
             if chunks[0].seek != self._seek_number:
                 self._seek_number, self._in_flight = chunks[0].seek, 0
             self._in_flight += sum(map(self._weight, chunks))
         self.loop.call_soon_threadsafe(self._chunks.put_nowait, chunks)
-
-    def failed(self, error: BaseException) -> None:
-        """See `client.Owner`."""
-        self.options.failed(error)
 
     def _weight(self, chunk: Chunk) -> int:
         # Small chunks count for more than their records, so that their number is bounded, too; and so do large values.

@@ -1,10 +1,9 @@
 """What librdkafka calls in a rebalance, within a poll of the consumer's thread: it goes on when these return."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
@@ -13,20 +12,10 @@ from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.transport.group_metadata import membership_of
 
+if TYPE_CHECKING:
+    from resonance.pipeline.worker.transport.client import ClientThread
+
 SERVE_SECONDS = 0.01
-
-
-class Thread(Protocol):
-    """The thread of the consumer."""
-
-    leaving: threading.Event
-    """Set once the worker has closed everything: it waits for nothing more."""
-
-    def serve(self, seconds: float) -> None:
-        """Carry out the commands that wait; wait so long for the first one."""
-
-    def void(self) -> None:
-        """Forget the positions."""
 
 
 class Rebalances:
@@ -55,7 +44,7 @@ class Rebalances:
         self._seconds = seconds
         self.generation = -1
 
-    def callbacks(self, thread: Thread) -> dict[str, Callable[[Consumer, list[Place]], None]]:
+    def callbacks(self, thread: "ClientThread") -> dict[str, Callable[[Consumer, list[Place]], None]]:
         """Return the callbacks for the subscription of a thread's consumer."""
 
         def assigned(consumer: Consumer, places: list[Place]) -> None:
@@ -78,7 +67,7 @@ class Rebalances:
 
         return {"on_assign": assigned, "on_revoke": revoked, "on_lost": lost}
 
-    def _wait(self, thread: Thread, do: Callable[..., Coroutine[Any, Any, None]], *given: Any) -> None:
+    def _wait(self, thread: "ClientThread", do: Callable[..., Coroutine[Any, Any, None]], *given: Any) -> None:
         if thread.leaving.is_set():
             return
         future = asyncio.run_coroutine_threadsafe(do(*given), self._loop())

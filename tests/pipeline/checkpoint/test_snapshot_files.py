@@ -210,7 +210,7 @@ def test_nothing_goes_back_behind_a_version_that_no_snapshot_shows_yet(desk):
     deployment.work(200, everything=True)
     desk.run("export", "file")
     deployment.firsts[AT] = 50
-    reset(deployment.source, deployment.task)
+    reset(deployment.source)
     assert b"/2/" in b"".join(message.value or b"" for message in deployment.work(400).cluster_events)
     assert "has begun version 2 since" in desk.run("import", "file", "--yes", code=65)
 

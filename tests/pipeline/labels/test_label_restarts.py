@@ -1,7 +1,6 @@
 """Both hops with labels after crashes and repeats, replayed and verified: as if nothing had happened."""
 
 from collections import Counter
-from functools import partial
 
 import numpy as np
 import orjson
@@ -15,8 +14,6 @@ from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery, reset
 from resonance.pipeline.replay import replaying
-from resonance.pipeline.task.stream_task import TaskContext
-from resonance.pipeline.tasks import make_task
 from resonance.pipeline.verify import verify
 from resonance.pipeline.verify.output_refs import dead_letter_ref
 from resonance.schemas import dead_letter_headers
@@ -124,7 +121,7 @@ def test_inspect_tells_what_is_known_of_labels(broken):
 def test_a_reset_sends_labels_through_the_hop_again(broken):
     before = {partition: len(broken.logs[ROUTES, partition]) for partition in range(3)}
     known = len(dead_letters(broken))
-    reset.reset(broken.source, partial(make_task, broken.given, context=TaskContext(routes=3)))
+    reset.reset(broken.source)
     assert {at for at in broken.offsets if at[0] == LABELS} == {(LABELS, p) for p in range(4)}
     said = broken.turn()
     again = [record.value for partition, count in before.items() for record in broken.logs[ROUTES, partition][count:]]

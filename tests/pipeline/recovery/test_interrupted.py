@@ -86,12 +86,12 @@ def killed(deployment):
 
 
 def reset(deployment, _):
-    recovery.reset(deployment.source, deployment.task)
+    recovery.reset(deployment.source)
 
 
 def changed_reset(deployment, _):
     deployment.take_settings(CHANGED)
-    recovery.reset(deployment.source, deployment.task)
+    recovery.reset(deployment.source)
 
 
 def new_version(deployment, _):

@@ -87,7 +87,7 @@ def test_ids_are_never_used_again_after_a_reset(bus, change):
     change(bus)
     if change is write_other_keys:
         delete_records(bus)
-    assert recovery.reset(bus.source, bus.task) == 1
+    assert recovery.reset(bus.source) == 1
     second = bus.work(400, everything=True)
     started = payloads(second.cluster_events)[0]
     assert (started["kind"], started["seq"]) == ("version_started", 0)
@@ -103,12 +103,12 @@ def test_ids_are_never_used_again_after_a_reset(bus, change):
 def test_where_nothing_changed_a_reset_emits_everything_again_with_the_same_bytes(bus):
     first = [bus.work(until, everything=True) for until in (200, 400)]
     damage(bus, manifest_key("p0:a"))
-    recovery.reset(bus.source, bus.task)
+    recovery.reset(bus.source)
     assert [bus.work(until, everything=True) for until in (200, 400)] == first
     lose_the_snapshots(bus)
-    recovery.reset(bus.source, bus.task)
+    recovery.reset(bus.source)
     second = bus.work(400, everything=True)
-    recovery.reset(bus.source, bus.task)
+    recovery.reset(bus.source)
     assert bus.work(400, everything=True) == second
     assert payloads(second.assignments)[0]["version"] > 10**12
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_read_may_have_used_any_version(bus, change):
     change(bus)
     # Otherwise the log gives every output again, under the same version.
     delete_records(bus)
-    recovery.reset(bus.source, bus.task)
+    recovery.reset(bus.source)
     assert {payload["version"] > 10**12 for payload in payloads(bus.work(500).assignments)} == {True}
 
 
@@ -157,7 +157,7 @@ def test_models_that_began_on_the_way_are_not_emitted_again(bus, caplog):
     assert "stop every worker" not in caplog.text
     assert orjson.loads(bus.logs[bus.source.archive, 0][-1].key or b"")[:3] == ["archive", TOPIC, 400]
     assert payloads(bus.work(410, everything=True).assignments)[0]["version"] == 2
-    recovery.reset(bus.source, bus.task)
+    recovery.reset(bus.source)
     assert payloads(bus.work(400, everything=True).assignments)[0]["version"] == 3
 
 
@@ -168,12 +168,12 @@ def test_a_reset_goes_beyond_every_version_that_stands_there(bus):
     manifest["header"]["version"] = 7
     damage(bus, manifest_key("p0:a"), orjson.dumps(manifest))
     delete_records(bus)
-    recovery.reset(bus.source, bus.task)
+    recovery.reset(bus.source)
     assert {payload["version"] for payload in payloads(bus.work(100, everything=True).assignments)} == {8}
 
 
 def test_a_reset_of_nothing_begins_with_the_first_version(bus):
-    recovery.reset(bus.source, bus.task)
+    recovery.reset(bus.source)
     assert {payload["version"] for payload in payloads(bus.work(100, everything=True).assignments)} == {1}
 
 

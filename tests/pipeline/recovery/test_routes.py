@@ -52,7 +52,7 @@ def resume(deployment):
 
 def plan_import(deployment, file):
     deployment.seen.clear()
-    return rollback.plan_import(deployment.source, file, deployment.task)
+    return rollback.plan_import(deployment.source, file)
 
 
 def export(deployment):
@@ -61,7 +61,7 @@ def export(deployment):
 
 
 def forget(deployment):
-    deployment.write(deployment.source, reset.plan_reset(deployment.source, deployment.task))
+    deployment.write(deployment.source, reset.plan_reset(deployment.source))
 
 
 def answered(deployment):
@@ -75,7 +75,7 @@ def answered(deployment):
 def test_a_reset_begins_behind_the_routes_that_an_open_transaction_holds_back(deployment, monkeypatch):
     deployment.turn(0.4)
     whole, waited = hold_open(deployment, monkeypatch, ends=True)
-    begins = {change.at: change.offset for change in reset.plan_reset(deployment.source, deployment.task)}
+    begins = {change.at: change.offset for change in reset.plan_reset(deployment.source)}
     places = [(ROUTES, partition) for partition in range(3)]
     assert {at: begins[at] for at in places} == {at: end for at, (_, end) in whole(places).items()}
     assert {(at, deployment.source.patience) for at in places} <= set(waited)

@@ -81,7 +81,7 @@ def test_a_reset_begins_behind_the_routes_with_a_version_that_was_never_used(mon
     deployment = rekeyed(monkeypatch)
     deployment.turn(everything=True)
     deployment.turn(only=TOPIC)
-    changes = reset.plan_reset(deployment.source, deployment.task)
+    changes = reset.plan_reset(deployment.source)
     to = {change.at: change.offset for change in changes}
     assert {to[TOPIC, p] for p in range(2)} == {0}
     assert all(to[ROUTES, p] == deployment.bounds([(ROUTES, p)])[ROUTES, p][1] for p in range(3))
@@ -105,7 +105,7 @@ def test_more_routes_are_told_apart_and_a_reset_uses_no_version_again(monkeypatc
     with pytest.raises(MismatchError, match=r"the routes .* have 5 partitions") as stopped:
         deployment.models()
     assert stopped.value.remedies == (mismatches.RESET,)
-    deployment.write(deployment.source, reset.plan_reset(deployment.source, deployment.task))
+    deployment.write(deployment.source, reset.plan_reset(deployment.source))
     said = deployment.turn()
     assert {orjson.loads(m.value)["version"] for at in said for m in said[at].assignments} == {2}
 

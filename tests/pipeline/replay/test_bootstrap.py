@@ -171,7 +171,7 @@ def test_the_command_says_what_is_wrong(deployment, history, arguments, code, me
 def test_after_a_reset_it_begins_with_the_version_that_the_reset_chose(deployment):
     deployment.work(200)
     deployment.expire(TOPIC, 100)
-    reset(deployment.source, deployment.task)
+    reset(deployment.source)
     (part,) = bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
     assert (part.records, part.offset) == (HALF - 100, HALF)
     assert {orjson.loads(message.value)["version"] for message in deployment.work(600).assignments} == {2}

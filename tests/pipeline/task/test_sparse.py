@@ -13,7 +13,6 @@ from resonance.pipeline.recovery.models import check_models
 from resonance.pipeline.task.encode import cluster_description
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.message_sizes import CAUSE_BYTES, event_bytes_of
-from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import load_schema
 
 from tests.pipeline.sparse_streams import (
@@ -165,7 +164,7 @@ def test_a_snapshot_may_know_more_features_than_it_has_bytes():
     assert len(snapshots[0].body) < 9_999
     record = PartitionRecord(source.identities[TOPIC], 0, 1, 1, 1, worker.partition_state())
     checkpoint = PartitionCheckpoint(record, snapshots)
-    assert check_models(source, checkpoint, lambda *at: PartitionTask(given, *at)).models.first_version == 1
+    assert check_models(source, checkpoint).models.first_version == 1
 
 
 # Dead letters

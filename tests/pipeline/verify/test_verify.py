@@ -163,7 +163,7 @@ def test_dead_letters_of_an_earlier_release_verify_as_before(deployment):
 def test_dead_letters_of_a_history_that_was_given_up_are_older(deployment):
     (dead_letter,) = deployment.recorded("dead_letters")
     deployment.take_settings(deployment.changed(engine__memory=350))
-    reset.reset(deployment.source, deployment.task)
+    reset.reset(deployment.source)
     deployment.work(601)
     place = (deployment.given.topic("dead_letters"), 0)
     # About a record that can be used under the present settings.
@@ -278,7 +278,7 @@ def test_an_output_may_come_again_in_another_envelope(monkeypatch, kind):
 def test_all_that_was_emitted_before_a_reset_that_went_back_to_the_beginning_is_left_aside(deployment):
     events = len(deployment.recorded("cluster_events"))
     deployment.take_settings(deployment.changed(engine__memory=350))
-    reset.reset(deployment.source, deployment.task)
+    reset.reset(deployment.source)
     deployment.work(601)
     verdict = deployment.verify()
     assert verdict.identical

@@ -108,9 +108,6 @@ class FakeOwner:
         assert chunks
         self.chunks += chunks
 
-    def failed(self, error):
-        self.errors.append(error)
-
 
 class Member:
     """A thread in a group of a cluster, with its memberships and what it handed over."""
@@ -119,7 +116,8 @@ class Member:
 
     def __init__(self, loop, client, group, **changes):
         self.memberships, self.revoked, self.owner, self.before_revoke = queue.SimpleQueue(), [], FakeOwner(), None
-        self.options = options(client=client, group=group, fetch_wait_ms=50, **changes)
+        own = {"client": client, "group": group, "fetch_wait_ms": 50, "failed": self.owner.errors.append}
+        self.options = options(**own, **changes)
         rebalances = Rebalances(lambda: loop, self.on_assigned, self.on_revoked, 20.0)
         self.thread = ClientThread(self.options, self.owner, rebalances)
 
@@ -153,11 +151,12 @@ class Clock:
 
 def client_thread(intake=None, consumer=None, **changes):
     """A thread that is not started, connected to stand-ins, with two partitions at 5 and 7."""
-    thread = ClientThread(options(**changes), FakeOwner(), Rebalances(lambda: None, nothing, nothing, 1.0))
+    owner, rebalances = FakeOwner(), Rebalances(lambda: None, nothing, nothing, 1.0)
+    thread = ClientThread(options(failed=owner.errors.append, **changes), owner, rebalances)
     thread._topics = ["in"]
     thread._consumer, thread._intake = consumer or FakeConsumer(), intake or FakeIntake()
     thread._connect = lambda: None
-    thread.owner = thread._owner
+    thread.owner = owner
     thread._rebalances.generation = 4
     thread.seek({P0: 5, P1: 7}, 4)
     thread.serve(0.0)
