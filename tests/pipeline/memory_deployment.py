@@ -8,6 +8,7 @@ from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_metadata import OffsetMetadata, is_reproducible
 from resonance.pipeline.checkpoint.restore import restore_partitions
+from resonance.pipeline.cli import file_settings  # noqa: F401 - loaded first below, it would keep those settings for ever
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
@@ -18,7 +19,7 @@ from resonance.pipeline.recovery import entry, rewrite
 from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.replay import bootstrapping, opening
 from resonance.pipeline.verify import verify as verifying
-from resonance.pipeline.watch import naming  # noqa: F401 - loaded first below, it would keep that reader for ever
+from resonance.pipeline.watch import naming  # noqa: F401 - and this that reader
 
 from tests.pipeline.logs import MemoryReader
 from tests.pipeline.repartition.two_hops import ROUTES, inputs
