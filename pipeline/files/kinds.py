@@ -124,6 +124,12 @@ def is_time_of_day(column: Column) -> bool:
     return column.only(str) and all(map(_OF_DAY.fullmatch, column.sample))
 
 
+def times_of(seen: FileSurvey, path: str) -> tuple[str, ...]:
+    """Return a column of times, and behind one of dates the first one of times of the day."""
+    of_day = (each for each, column in seen.columns.items() if is_time_of_day(column))
+    return (path, *([*of_day][:1] if is_date(seen.columns[path]) else []))
+
+
 def forms_together(day: Column, time: Column) -> list[str]:
     """Return the forms in which dates and times of a day are written, one behind the other; ``""`` for ISO 8601."""
     times = [value for value in time.sample if value]

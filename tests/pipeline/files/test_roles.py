@@ -76,6 +76,11 @@ def test_of_sites_and_their_machines_the_machines_are_the_sources():
     assert source(rows).paths == ("box",)
 
 
+def test_dates_and_times_of_the_day_prove_together_whose_the_records_are():
+    days = [measured(day=stamp(n // 3)[:10], of_day=stamp(n // 3)[11:16], box=f"b{n % 3}") for n in range(6_000)]
+    assert source(days) == (("box",), "day with of_day comes again, but not with the same one of 3", True)
+
+
 def test_two_columns_that_only_together_name_the_sources_are_the_key_together():
     rows = [measured(mode=DRAW.choice("xyz"), site=f"s{n % 6 // 3}", box=n % 3, at=stamp(n // 6)) for n in range(6_000)]
     found = noted(rows)
