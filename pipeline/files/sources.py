@@ -78,7 +78,7 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     clocks = [*dict.fromkeys((*kinds.clocks, *timely, *grown))]
     of_day = [path for path, column in seen.columns.items() if is_time_of_day(column)]
     paths = [path for path in seen.columns if path not in {*clocks, *of_day, *kinds.labels} and _may_name(seen, path)]
-    named = _by_names(seen, [path for path in paths if _NAME.fullmatch(last(path))])
+    named = _by_names(seen, [path for path in paths if _NAME.fullmatch(path)])
     if (found := _one_behind_the_other(seen, named, clocks)) is not None:
         return found
     crossed = _crossed(seen, named, clocks)
@@ -96,7 +96,7 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
             return found
     paths = [path for path in paths if comes_again(seen, [path])]
     for path in reversed(_by_names(seen, paths)):
-        if _NAME.fullmatch(last(path)):
+        if _NAME.fullmatch(path):
             # Without times it may be a category, such as the service of a connection.
             return SourceColumn((path,), f"{len(seen.columns[path].counts or ()):,} names", bool(clocks))
     for path in paths if clocks else ():

@@ -81,6 +81,11 @@ def test_dates_and_times_of_the_day_prove_together_whose_the_records_are():
     assert source(days) == (("box",), "day with of_day comes again, but not with the same one of 3", True)
 
 
+def test_the_id_of_a_device_is_found_within_an_object():
+    rows = [measured(device={"site": f"s{n % 8 // 4}", "id": f"gw-{n % 8}"}, at=stamp(n)) for n in range(8_000)]
+    assert source(rows).paths == ("device.id",)
+
+
 def test_two_columns_that_only_together_name_the_sources_are_the_key_together():
     rows = [measured(mode=DRAW.choice("xyz"), site=f"s{n % 6 // 3}", box=n % 3, at=stamp(n // 6)) for n in range(6_000)]
     found = noted(rows)
