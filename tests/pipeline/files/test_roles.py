@@ -172,9 +172,10 @@ def test_labels_are_no_features_and_offered_as_truth():
     )
 
 
-def test_a_single_column_of_0_and_1_is_taken_for_a_label_and_several_are_flags():
+def test_a_single_column_of_0_and_1_is_taken_for_a_label_but_errors_and_several_are_measured():
     rows = [measured(broke=int(n % 50 == 0)) for n in range(300)]
     assert labels(rows) == ["broke"]
+    assert labels([measured(is_error=int(n % 50 == 0)) for n in range(300)]) == []
     flags = [{**row, "door": n % 2} for n, row in enumerate(rows)]
     assert (labels(flags), noted(flags).features) == ([], ["broke", "load", "heat", "door"])
 
