@@ -106,7 +106,8 @@ def milliseconds(value: Any, form: str | None = None) -> int | None:
         else:
             return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
     raise ValueError(
-        f"{str(value)[:60]!r} is no time; it must be text such as 2026-01-31T12:00:00Z, or milliseconds since 1970"
+        f"{str(value)[:60]!r} is no time; it must be text such as 2026-01-31T12:00:00Z, or milliseconds since 1970, or "
+        "--time-form must name its form, such as '%d/%m/%Y %H:%M'"
     )
 
 

@@ -12,6 +12,9 @@ from resonance.pipeline.evaluate.figures import NAMES
 MOST_CLASSES: Final = 50
 """Most classes that the document lists."""
 
+FEWEST_LAST: Final = 100
+"""Records of the last window from which on its figure is worth a sentence."""
+
 
 def document(found: Evaluation, source: str, command: str) -> dict[str, Any]:
     """Return everything that was measured; `source` names the records, `command` measures them again."""
@@ -55,12 +58,18 @@ def _measured(one: Measured) -> dict[str, Any]:
 
 
 def best_sentence(document: dict[str, Any]) -> str:
-    """Return which candidate was best, by which figure, and how close the next one was, and k-means."""
+    """Return which candidate was best, by which figure, how close the next one was, and k-means, and how it ended."""
     sentence, by = _best(document), document["best"]["by"]
     for name, value in ((one["name"], one["figures"].get(by)) for one in document["baselines"]):
         if name != ONE and value is not None:
-            records = counted(document["records"], "record")
-            sentence += f"; {name}, fitted on the first half, has {value:.3f}; all this is of all {records}"
+            all_of = counted(document["records"], "record")
+            sentence += f"; {name}, fitted on the first half, has {value:.3f}; all this is of all {all_of}"
+    best = next(one for one in document["candidates"] if one["name"] == document["best"]["candidate"])
+    bounds, last = document["windows"], best["windows"][-1:]
+    records = bounds[-1] - bounds[-2] if last else 0
+    # Answers from before a cluster was known count for the whole, and where there are many clusters may be most of it.
+    if records >= FEWEST_LAST and (value := last[0].get(by)) is not None:
+        sentence += f"; of the last {records:,} alone {best['name']} has {value:.3f}"
     return sentence
 
 

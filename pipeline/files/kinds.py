@@ -38,6 +38,7 @@ _LABEL = re.compile(
     r"(?i)(.*[ _-])?(label|target|class|truth|anomaly|outlier|novelty|change_?point|fault|failure|fraud|attack"
     r"|intrusion|outcome)(s|_?type|_?cat(egory)?)?|.*[a-z]Label"
 )
+_ERROR = re.compile(r"(?i)(.*[ _-])?(err|errors?|timeout|timed_out|retry|retried)([ _-]?flag)?|.*[a-z](Error|Timeout)")
 _NAMING = re.compile(
     r"(?i)(.*[^a-z])?([sd](rc|st)?_?port|port|(orig|resp)_p|(zip|postal)([ _-]?code)?|post[ _-]?code|fips)"
     r"|.+[ _.-](code|number|no|nr)"
@@ -71,7 +72,8 @@ class Kinds:
         self.labels = [path for path, column in columns if _is_label(last(path), column)]
         """Of what is known of records, such as 0 and 1, and not measured."""
         flags = [path for path, column in columns if column.few == {0, 1} and column.only(int, float)]
-        if not self.labels and len(flags) == 1 and seen.records >= FEWEST:
+        measured = any(_ERROR.fullmatch(last(path)) for path in flags)
+        if not self.labels and len(flags) == 1 and not measured and seen.records >= FEWEST:
             self.labels = flags
         known = {*self.ids, *self.labels}
         clocks = [path for path, column in columns if path not in known and _tells_time(last(path), column)]
@@ -122,6 +124,12 @@ def is_date(column: Column) -> bool:
 def is_time_of_day(column: Column) -> bool:
     """Return whether the first texts of a column are times of a day."""
     return column.only(str) and all(map(_OF_DAY.fullmatch, column.sample))
+
+
+def times_of(seen: FileSurvey, path: str) -> tuple[str, ...]:
+    """Return a column of times, and behind one of dates the first one of times of the day."""
+    of_day = (each for each, column in seen.columns.items() if is_time_of_day(column))
+    return (path, *([*of_day][:1] if is_date(seen.columns[path]) else []))
 
 
 def forms_together(day: Column, time: Column) -> list[str]:

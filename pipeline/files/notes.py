@@ -14,13 +14,12 @@ from resonance.pipeline.files.kinds import (
     FEWEST,
     Kinds,
     forms_together,
-    is_date,
     is_rfc3339,
     is_time,
-    is_time_of_day,
     last,
     texts_with_digits,
     time_forms,
+    times_of,
     words,
 )
 from resonance.pipeline.files.rows import Columns, as_number
@@ -227,11 +226,10 @@ def notes_on_times(seen: FileSurvey, path: str, columns: Columns, sources: Seque
     if columns.time:
         return
     remedy = "as Kafka timestamps"
-    paths: tuple[str, ...] = (path,)
-    of_day = next((each for each in seen.columns if is_date(column) and is_time_of_day(seen.columns[each])), None)
-    if of_day is not None:
-        text = f"{path} has dates, and {of_day} times of the day, which input.time_path cannot join"
-        forms, paths = forms_together(column, seen.columns[of_day]), (path, of_day)
+    paths = times_of(seen, path)
+    if paths[1:]:
+        text = f"{path} has dates, and {paths[1]} times of the day, which input.time_path cannot join"
+        forms = forms_together(column, seen.columns[paths[1]])
     elif is_rfc3339(column):
         yield Note(f"{path} is taken as input.time_path: outputs name its times, whenever the records are sent")
         return

@@ -7,7 +7,18 @@ from itertools import combinations
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from resonance.pipeline.files.kinds import AGAIN, FEWEST, Kinds, grows, is_counter, is_marked, is_time, last
+from resonance.pipeline.files.kinds import (
+    AGAIN,
+    FEWEST,
+    Kinds,
+    grows,
+    is_counter,
+    is_marked,
+    is_time,
+    is_time_of_day,
+    last,
+    times_of,
+)
 from resonance.pipeline.files.survey import FEW, HEAD, Column, FileSurvey
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 
@@ -65,8 +76,9 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     # Of a panel, such as firms and their years one behind the other, what never becomes less is the firm.
     grown = [path for path in counted if not any(_begins_again(seen, path, each) for each in timely)]
     clocks = [*dict.fromkeys((*kinds.clocks, *timely, *grown))]
-    paths = [path for path in seen.columns if path not in {*clocks, *kinds.labels} and _may_name(seen, path)]
-    named = _by_names(seen, [path for path in paths if _NAME.fullmatch(last(path))])
+    of_day = [path for path, column in seen.columns.items() if is_time_of_day(column)]
+    paths = [path for path in seen.columns if path not in {*clocks, *of_day, *kinds.labels} and _may_name(seen, path)]
+    named = _by_names(seen, [path for path in paths if _NAME.fullmatch(path)])
     if (found := _one_behind_the_other(seen, named, clocks)) is not None:
         return found
     crossed = _crossed(seen, named, clocks)
@@ -84,7 +96,7 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
             return found
     paths = [path for path in paths if comes_again(seen, [path])]
     for path in reversed(_by_names(seen, paths)):
-        if _NAME.fullmatch(last(path)):
+        if _NAME.fullmatch(path):
             # Without times it may be a category, such as the service of a connection.
             return SourceColumn((path,), f"{len(seen.columns[path].counts or ()):,} names", bool(clocks))
     for path in paths if clocks else ():
@@ -153,8 +165,9 @@ def _divides(seen: FileSurvey, path: str, clock: str) -> str:
     names = seen.columns[path]
     if _begins_again(seen, path, clock):
         return f"{clock} begins again with another one of {len(names.counts or ()):,}"
-    if _comes_again(list(rows_of(seen, clock, path))):
-        return f"{clock} comes again, but not with the same one of {len(names.counts or ()):,}"
+    times = times_of(seen, clock)
+    if _comes_again([(row[:-1], row[-1]) for row in rows_of(seen, *times, path)]):
+        return f"{' with '.join(times)} comes again, but not with the same one of {len(names.counts or ()):,}"
     return ""
 
 

@@ -157,7 +157,9 @@ def suggest(
     # The key is the same in all records of a model.
     same = columns.key if stream == "key" else ()
     categories = {
-        path: [str(value) for value in sorted(column.words or column.few)] or ["false", "true"]
+        # The texts among numbers, such as N/A, stand for missing ones.
+        path: [str(each) for each in sorted(column.few if path in numbers else column.words or column.few)]
+        or ["false", "true"]
         for path, column in seen.columns.items()
         if path not in same
         and (chosen is None or path in named)

@@ -43,6 +43,15 @@ def test_what_is_left_of_a_note_after_its_option_is_taken_is_not_said_again(tmp_
     assert ["a unit" in line for line in said if line.startswith("note: x is")] == [True, False]
 
 
+def test_what_is_left_out_is_said_of_the_options_that_are_taken(tmp_path, printed):
+    rows = [(f"{n % 97 / 7:.2f}", 1 + n % 9) if n % 50 else ("N/A" if n else -99, -99) for n in range(300)]
+    rows = [(-99, -99) if n % 90 == 9 else row for n, row in enumerate(rows)]
+    (tmp_path / "own.csv").write_text("age,grade\n" + "".join(f"{age},{grade}\n" for age, grade in rows))
+    assert "left out of the features: grade" in printed(run, "replay", "own.csv").err
+    said = printed(run, "replay", "own.csv", "--yes").err
+    assert "features: age, grade\n" in said and "left out of" not in said
+
+
 def test_a_key_that_is_not_found_is_named_as_missing(tmp_path, printed):
     (tmp_path / "few.csv").write_text("a,b\n1,2\n")
     error = printed(run, "replay", "few.csv", "--yes", "--set", "stream=key", code=2).err

@@ -13,7 +13,7 @@ from resonance.pipeline.evaluate.detail import MOST_CLUSTERS
 from resonance.pipeline.evaluate.evaluation import Evaluation, Measured
 from resonance.pipeline.evaluate.figures import Yardstick
 from resonance.pipeline.evaluate.run import Run
-from resonance.pipeline.evaluate.summary import document
+from resonance.pipeline.evaluate.summary import best_sentence, document
 from resonance.pipeline.evaluate.tables import tables
 
 from tests.pipeline.commands import run
@@ -226,3 +226,14 @@ def test_a_figure_of_zero_is_better_than_one_below_it():
     shown = b64decode(pictures.curves(document).partition(",")[2]).decode()
     assert "candidate 0" in shown
     assert f"candidate {pictures.MOST_CURVES}" not in shown
+
+
+@pytest.mark.parametrize(("records", "said"), [(100, "; of the last 100 alone modal has 0.900"), (99, "has ari 0.100")])
+def test_what_the_best_candidate_came_to_is_said_where_its_last_records_are_many(records, said):
+    content = {
+        "candidates": [{"name": "modal", "figures": {"ari": 0.1}, "windows": [{"ari": 0.0}, {"ari": 0.9}]}],
+        "baselines": [],
+        "best": {"candidate": "modal", "by": "ari", "value": 0.1, "next": None},
+        "windows": [0, 50, 50 + records],
+    }
+    assert best_sentence(content).endswith(said)

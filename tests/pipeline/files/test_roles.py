@@ -76,6 +76,16 @@ def test_of_sites_and_their_machines_the_machines_are_the_sources():
     assert source(rows).paths == ("box",)
 
 
+def test_dates_and_times_of_the_day_prove_together_whose_the_records_are():
+    days = [measured(day=stamp(n // 3)[:10], of_day=stamp(n // 3)[11:16], box=f"b{n % 3}") for n in range(6_000)]
+    assert source(days) == (("box",), "day with of_day comes again, but not with the same one of 3", True)
+
+
+def test_the_id_of_a_device_is_found_within_an_object():
+    rows = [measured(device={"site": f"s{n % 8 // 4}", "id": f"gw-{n % 8}"}, at=stamp(n)) for n in range(8_000)]
+    assert source(rows).paths == ("device.id",)
+
+
 def test_two_columns_that_only_together_name_the_sources_are_the_key_together():
     rows = [measured(mode=DRAW.choice("xyz"), site=f"s{n % 6 // 3}", box=n % 3, at=stamp(n // 6)) for n in range(6_000)]
     found = noted(rows)
@@ -162,9 +172,10 @@ def test_labels_are_no_features_and_offered_as_truth():
     )
 
 
-def test_a_single_column_of_0_and_1_is_taken_for_a_label_and_several_are_flags():
+def test_a_single_column_of_0_and_1_is_taken_for_a_label_but_errors_and_several_are_measured():
     rows = [measured(broke=int(n % 50 == 0)) for n in range(300)]
     assert labels(rows) == ["broke"]
+    assert labels([measured(is_error=int(n % 50 == 0)) for n in range(300)]) == []
     flags = [{**row, "door": n % 2} for n, row in enumerate(rows)]
     assert (labels(flags), noted(flags).features) == ([], ["broke", "load", "heat", "door"])
 

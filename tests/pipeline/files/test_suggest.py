@@ -238,6 +238,11 @@ def test_few_records_and_columns_without_others_are_no_reason_to_leave_out_anyth
     assert suggest(FileSurvey([{"mode": n % 3} for n in range(200)])).features == ["mode"]
 
 
+def test_texts_for_missing_numbers_are_no_category():
+    found = suggest(FileSurvey([{"load": n % 97 / 7, "grade": 9 * (n % 5) if n % 20 else "N/A"} for n in range(200)]))
+    assert found.categories == {"grade": ["0", "9", "18", "27", "36"]}
+
+
 def test_the_file_says_which_features_are_missing_how_often():
     rows = [{"x": n, "y": None if n % 4 else 1.5 * n, "z": None if n % 9 else n * n} for n in range(200)]
     text = as_file(suggest(FileSurvey(rows)), "t", name="t", broker={"bootstrap": "b:1"})
