@@ -59,7 +59,7 @@ def _drift(event: DriftEvent) -> str:
     elif len(units) > 1:
         rest = [unit for unit in units if unit is not strongest]
         more = rest[0]["cluster"] or event["stream"] if len(rest) == 1 else f"{len(rest)} more (--json names them)"
-        what = f"{_unit(strongest, event['stream'])}; and {more}"
+        what = f"{_unit(strongest, event['stream'])}; also {more}"
     else:
         what = _unit(strongest, event["stream"])
         if "continues" in event:

@@ -125,5 +125,5 @@ def test_the_other_cluster_of_a_drift_is_named():
         "seq": 0,
         "since": {"offset": 5, "time": "2026-01-05T08:00:00Z"},
     }
-    assert "; and p0/1/" in drift_sentence({**drift, "units": units[:2]})
-    assert "; and 2 more (--json names them)" in drift_sentence({**drift, "units": units})
+    assert "; also p0/1/" in drift_sentence({**drift, "units": units[:2]})
+    assert "; also 2 more (--json names them)" in drift_sentence({**drift, "units": units})
