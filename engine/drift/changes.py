@@ -238,7 +238,7 @@ def changed_unit(state: WatchState, rules: Rules, k: int, features: float, share
     since = Mark(int((state.fall_offset if side else state.rise_offset)[k]), int(state.share_time[k, side]))
     means, spreads = np.zeros((2, state.mean.shape[1]))
     if state.watched[k]:
-        means, spreads = state.usual[k] if rules.leaps else means_of(state, k), spreads_of(state, k)
+        means, spreads = state.usual[k].copy() if rules.leaps else means_of(state, k), spreads_of(state, k)
     after, channels = means.copy(), list[ChangedChannel]()
     if features >= CLEAR:
         each = np.stack(strengths(state, k), axis=1)
@@ -285,7 +285,7 @@ def ended_unit(state: WatchState, rules: Rules, k: int) -> ChangedUnit:
         shift = np.where(shift >= rules.step, shift, 0.0)
         differs = (shift > 0.0) | (ratio > WIDER) | (ratio * WIDER < 1.0)
         if rules.leaps:
-            old, means = state.old_usual[k], state.usual[k]
+            old, means = state.old_usual[k], state.usual[k].copy()
         for c in [c for c in np.argsort(-shift, kind="stable").tolist() if differs[c]][:MOST]:
             change: FeatureChange = "moved" if shift[c] > 0.0 else "widened" if ratio[c] > 1.0 else "narrowed"
             found = float(old[c]), float(means[c]), float(width[c]), float(ratio[c])

@@ -68,18 +68,18 @@ def plain(changes):
 @pytest.fixture(scope="module")
 def whole():
     """The changes and the watch of a stream that moves, in the largest batches."""
-    return learn(DriftWatch(2, hold=300), *moved())
+    return learn(DriftWatch(2, hold=300, leaps=1), *moved())
 
 
 @pytest.mark.parametrize(("sizes", "restored"), [((1,), False), ((7, 300, 1, 64), False), ((97,), True)])
 def test_batches_and_restarts_change_nothing(whole, sizes, restored):
-    changes, watch = learn(DriftWatch(2, hold=300), *moved(), sizes, restored)
+    changes, watch = learn(DriftWatch(2, hold=300, leaps=1), *moved(), sizes, restored)
     np.testing.assert_equal(plain(changes), plain(whole[0]))
     assert watch.state() == whole[1].state()
 
 
 def test_the_index_of_a_change_is_its_record_of_the_batch(whole):
-    changes, _ = learn(DriftWatch(2, hold=300), *moved(), (100,))
+    changes, _ = learn(DriftWatch(2, hold=300, leaps=1), *moved(), (100,))
     for change in changes:
         assert change.index == change.record % 512 % 100
     assert [change.index for change in whole[0]] == [change.record % 512 for change in whole[0]]
