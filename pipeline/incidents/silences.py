@@ -18,7 +18,7 @@ UNREADABLE: Final = ArithmeticError, AttributeError, LookupError, TypeError, Val
 Messages = Mapping[str, tuple[Any, Mapping[str, Any]]]
 
 
-class Silence(NamedTuple):
+class PastSilence(NamedTuple):
     """A time without records of a stream, in seconds."""
 
     end: float
@@ -27,19 +27,19 @@ class Silence(NamedTuple):
     """Of the last one before it."""
 
 
-def silences_of(opened: Messages, cleared: Messages) -> dict[str, list[Silence]]:
+def silences_of(opened: Messages, cleared: Messages) -> dict[str, list[PastSilence]]:
     """Return the silences that are over, of each stream in their order, from the messages of alerts by their keys."""
-    found: dict[str, list[Silence]] = {}
+    found: dict[str, list[PastSilence]] = {}
     for key, (_, alert) in opened.items():
         with suppress(*UNREADABLE):  # It is of no worker.
             if alert["rule"] == "silent" and cleared[key][1]["seq"] > alert["seq"]:
                 begin = epoch_ms(alert["since"]) / 1000 - alert["evidence"]["seconds"]
                 end = begin + cleared[key][1]["evidence"]["seconds"]
-                found.setdefault(alert["stream"], []).append(Silence(end, begin))
+                found.setdefault(alert["stream"], []).append(PastSilence(end, begin))
     return {stream: sorted(own) for stream, own in found.items()}
 
 
-def heard(onset: float, time: float, silences: Sequence[Silence], slack: float = 0.0) -> float:
+def heard(onset: float, time: float, silences: Sequence[PastSilence], slack: float = 0.0) -> float:
     """Return when a sign of a time began: where its stream was silent then, the first record after that.
 
     The silences come in their order; one does not begin before the one before it ends.
