@@ -107,6 +107,18 @@ def test_a_rare_flag_may_come_several_times_at_once():
         assert channel.before == pytest.approx(X[:3_000, 1].mean(), abs=0.006)
 
 
+@pytest.mark.parametrize("by", [2.0, -2.0])
+def test_values_far_out_do_not_turn_what_moves_round(by):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(8_000, 2))
+        X[4_000:, 0] += by
+        X[32:, 0] += 500.0 * (rng.random(7_968) < 0.01)
+        found, _ = learn(DriftWatch(2, leaps=1), X, np.zeros(8_000, int), found=list)
+        moves = [each for event in found for each in event.units[0].channels if each.channel == 0]
+        assert moves and all((each.after - each.before) * by > 0 and each.before > 1.5 for each in moves)
+
+
 def test_a_cell_that_moves_is_reported_with_feature_and_since(whole):
     (drift, settled), watch = whole
     assert (drift.kind, settled.kind) == ("drift", "settled")
