@@ -431,6 +431,9 @@ def test_what_an_alert_shows_is_learned_where_the_record_that_clears_it_is_as_fa
     assert row_of(found) == (
         "critical", state, f"p1:d1: {how} 2026-05-06 04:56:00, heat 8, usually 6.2; alone among 4 streams",
     )  # fmt: skip
+    recovered = output("drift_events", "p1:d1", 800, kind="recovered", opened=0, seq=1, units=[])
+    (found,) = incidents(*shown, drift("p1:d1", 310, heat=(6.2, 8.0)), recovered)
+    assert row_of(found)[1] == "over" and ": broke " in found["text"]
 
 
 def test_a_stream_that_begins_with_what_most_others_do_has_not_broken():
