@@ -369,6 +369,13 @@ def test_a_header_of_no_watch_is_refused(whole, member, value):
         DriftWatch.from_state(pack(KIND, REVISION, {**header, member: value}, arrays))
 
 
+def test_an_older_state_of_far_too_many_cells_is_refused():
+    header, arrays = unpack(DriftWatch(2).state(), KIND, REVISION)
+    del header["parameters"]["leaps"]
+    with pytest.raises(StateError, match="1000000000000 cells"):
+        DriftWatch.from_state(pack(KIND, REVISION, header, {**arrays, "centre": np.zeros((10**12, 0))}))
+
+
 def test_any_member_may_be_missing_only_in_a_damaged_state(whole):
     header, arrays = unpack(whole[1].state(), KIND, REVISION)
     for name in arrays:
