@@ -89,7 +89,7 @@ def _prepare(state: bytes) -> str:
 
 
 def _watch() -> bytes:
-    made = DriftWatch(3)
+    made = DriftWatch(3, leaps=1)
     none = np.zeros(400, dtype=np.int64)
     made.learn(rows(400, 3), none, np.arange(400), none)
     return made.state()

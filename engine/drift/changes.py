@@ -236,9 +236,10 @@ def changed_unit(state: WatchState, rules: Rules, k: int, features: float, share
     d = len(state.sign)
     side = 0 if state.rise[k] >= state.fall[k] else 1
     since = Mark(int((state.fall_offset if side else state.rise_offset)[k]), int(state.share_time[k, side]))
-    means, spreads = np.zeros((2, state.mean.shape[1]))
+    means, clipped, spreads = np.zeros((3, state.mean.shape[1]))
     if state.watched[k]:
-        means, spreads = state.usual[k] if rules.leaps else means_of(state, k), spreads_of(state, k)
+        clipped, spreads = means_of(state, k), spreads_of(state, k)
+        means = state.usual[k].copy() if rules.leaps else clipped
     after, channels = means.copy(), list[ChangedChannel]()
     if features >= CLEAR:
         each = np.stack(strengths(state, k), axis=1)
@@ -254,6 +255,8 @@ def changed_unit(state: WatchState, rules: Rules, k: int, features: float, share
             after[c] = _mean_since(state, one, int((state.onset if moved else state.size_onset)[one]))
             # Sums of all features have no bounds.
             after[c] = _bounded(state, one, moved, float(after[c])) if c < d else after[c]
+            # Few values far out can make the mean another one than what the sums begin at.
+            after[c] += means[c] - clipped[c]
             found = float(means[c]), float(after[c]), float(spreads[c]), _ratio_since(state, one)
             channels.append(ChangedChannel(c, change, max(s, q), *found))
     return ChangedUnit(
@@ -285,7 +288,9 @@ def ended_unit(state: WatchState, rules: Rules, k: int) -> ChangedUnit:
         shift = np.where(shift >= rules.step, shift, 0.0)
         differs = (shift > 0.0) | (ratio > WIDER) | (ratio * WIDER < 1.0)
         if rules.leaps:
-            old, means = state.old_usual[k], state.usual[k]
+            way, old, means = means - old, state.old_usual[k], state.usual[k].copy()
+            # How many values are far out is by chance.
+            means = np.where((shift > 0.0) & (way * (means - old) < 0.0), old + way, means)
         for c in [c for c in np.argsort(-shift, kind="stable").tolist() if differs[c]][:MOST]:
             change: FeatureChange = "moved" if shift[c] > 0.0 else "widened" if ratio[c] > 1.0 else "narrowed"
             found = float(old[c]), float(means[c]), float(width[c]), float(ratio[c])

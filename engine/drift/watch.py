@@ -217,9 +217,9 @@ class DriftWatch(Parametrised):
             require(type(dimension) is int and isinstance(given, Mapping), f"dimension {dimension!r}")
             watch = cls(dimension, **given)
             cells = len(arrays["centre"])
+            require(0 <= cells <= watch._most, f"{cells} cells")
             if "leaps" not in given:  # What is usual was not kept then.
                 arrays["plain"] = np.zeros((cells + 1, 3, channels_of(dimension)))
-            require(0 <= cells <= watch._most, f"{cells} cells")
             watch._state = new_state(dimension, cells)
             put_state(watch._state, arrays)
         except (KeyError, TypeError, ValueError, IndexError, ParameterError) as error:

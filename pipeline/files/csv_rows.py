@@ -91,7 +91,7 @@ class CsvRows:
         if not names:
             names = _header(self._reader, file)
             if both := _two_lines(names, _first_rows(sample.split("\n")[before:], self._delimiter)):
-                names, _ = both, next(self._reader)
+                names, _ = both, next(filter(None, self._reader))
         self.names = _distinct(names)
         """The header; empty for columns without a name, which are left out."""
         used, where = chosen(file, self.names, columns)
@@ -254,7 +254,7 @@ def _two_lines(names: Sequence[str], rows: Iterator[list[str]]) -> list[str]:
     number = partial(as_number, comma=True, marked=True)
     unnamed = {at for at, name in enumerate(names) if at and not name}
     is_second = len(second) == len(names) and any(second[at].strip() for at in unnamed)
-    if not is_second or any(map(number, second)) or not any(map(number, third)):
+    if not is_second or any(map(number, second)) or not any(number(third[at]) for at in unnamed if at < len(third)):
         return []
     groups: Iterator[str] = accumulate(names, lambda group, name: name or group)
     return [f"{group} {name.strip()}".strip() for group, name in zip(groups, second, strict=True)]

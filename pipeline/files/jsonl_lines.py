@@ -167,11 +167,11 @@ def _rows_of_columns(head: list[bytes], lines: Iterator[bytes]) -> list[bytes]:
     while not any(map(bytes.strip, head)) and (more := list(islice(lines, BATCH))):
         head += more
     head += islice(lines, 1)
-    only, *others = islice(filter(bytes.strip, head), 2)
-    value = None if others else _parsed(only)
+    texts = [*islice(filter(bytes.strip, head), 2)]
+    value = _parsed(texts[0]) if len(texts) == 1 else None
     if type(value) is not dict or len(value) < 2:
         return head
-    columns = list(exact_json.exact(only, value).values())
+    columns = list(exact_json.exact(texts[0], value).values())
     if all(type(each) is dict and [*each] == [*map(str, range(len(each)))] for each in columns):
         # So pandas writes them, with the numbers of the rows.
         columns = [[*each.values()] for each in columns]

@@ -22,7 +22,7 @@ NUMBER_PATTERN: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0
 NUMBER: Final = re.compile(NUMBER_PATTERN)
 _LOOSE: Final = re.compile(r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?|\+[1-9][0-9]{0,17}")
 _MARKS: Final = re.compile("°[CFK]?|[%‰$€£¥₹\u00a0\u202f]")
-_SPACED: Final = re.compile(r"[+-]?[0-9]{1,3}(?:[ '’][0-9]{3})+(?![0-9 '’])")
+_SPACED: Final = re.compile(r"[+-]?[0-9]{1,3}(?:[ '’][0-9]{3})+(?:[.,][0-9]*)?")
 _GROUPED: Final = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _COMMA: Final = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]{0,18}),[0-9]+(?:[eE][+-]?[0-9]+)?")
 
@@ -128,7 +128,7 @@ def as_number(text: str, *, comma: bool = False, marked: bool = False) -> str | 
     if NUMBER.fullmatch(text):
         return text
     bare = (_MARKS.sub("", text) if marked else text).strip()
-    if marked and _SPACED.match(bare):
+    if marked and _SPACED.fullmatch(bare):
         bare = re.sub("[ '’]", "", bare)
     if marked and not comma and _GROUPED.fullmatch(bare):
         bare = bare.replace(",", "")

@@ -72,6 +72,7 @@ class Episode:
     """Whether it is the part that its stream has in common with others."""
     _known: float = inf
     _about: float = -inf
+    _moves: dict[str, Move] | None = None
 
     @property
     def began(self) -> float:
@@ -80,6 +81,7 @@ class Episode:
 
     def add(self, sign: Sign) -> None:
         """Take a sign."""
+        self._moves = None
         self.signs.append(sign)
         self.latest = max(self.latest, sign.time)
         self.settled = max(self.settled, sign.time, sign.until)
@@ -102,6 +104,9 @@ class Episode:
     @property
     def moves(self) -> dict[str, Move]:
         """The features that moved, by the first drift that says so, and up to the last that goes on from it."""
+        # Of large groups each episode is compared with many others.
+        if self._moves is not None:
+            return self._moves
         found: dict[str, Move] = {}
         for sign in self.signs:
             found |= {name: move for name, move in sign.moves.items() if name not in found}
@@ -109,6 +114,7 @@ class Episode:
             if sign.continues:
                 ends = {name: move.after for name, move in sign.moves.items() if name in found}
                 found |= {name: found[name]._replace(after=end) for name, end in ends.items()}
+        self._moves = found
         return found
 
     def swings(self, sign: Sign) -> bool:

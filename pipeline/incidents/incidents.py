@@ -144,7 +144,9 @@ def _incident(
         "since": canonical(round(1000 * since)),
         "time": max(sign.stamp for sign in signs),
     }
-    if not incident["is_open"] and any(sign.is_learned for sign in signs):
+    # How a drift ended says more than the record that cleared an alert before.
+    ended = [sign for sign in signs if sign.rule != "unlike" or not incident["drifts"]]
+    if not incident["is_open"] and any(sign.is_learned for sign in ended):
         incident["is_learned"] = True
     if unit is not None:
         incident["factor"] = unit.factor

@@ -8,8 +8,9 @@ from functools import partial
 from math import inf
 from operator import itemgetter
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
+from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, heard, silences_of
 from resonance.pipeline.task.alerts.alert_table import place_of
 from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.schemas import AlertSeverity
@@ -31,9 +32,6 @@ STUCK: Final = 0.05
 
 FROM_STUCK: Final = 3.0
 """Spreads by which a value where a feature is stuck may be from its mean."""
-
-MARKED: Final = 8
-"""Records of a stream by which a drift may have begun later than it says."""
 
 _NAMED: Final = itemgetter("feature", "value", "low", "high")
 _MOVED: Final = itemgetter("before", "after", "shift", "ratio")
@@ -194,8 +192,8 @@ class SignTable:
             source, time, stream = payload["cause"]["source"], seconds(payload["time"]), payload["stream"]
             if not isinstance(stream, str | None):
                 return
-            log, at = (source["topic"], source["partition"]), (time, source["offset"])
-            place = source["offset"], time
+            log, at = (source["topic"], int(source["partition"])), (time, int(source["offset"]))
+            place = at[::-1]
             if kind == "alerts":
                 self._alert(payload, at)
             elif kind == "drift_events":
@@ -204,7 +202,7 @@ class SignTable:
                 if payload["kind"] in ("emerged", "split"):
                     begun = {each["id"]: each for each in payload["after"]}[payload["cluster"]]
                     # Most records of what splits off are older than the split.
-                    size = begun["size"] if payload["kind"] == "emerged" else 0.0
+                    size = float(begun["size"]) if payload["kind"] == "emerged" else 0.0
                     centre = {name: float(value) for name, value in begun["centre"].items()}
                     spread = {name: float(value) for name, value in begun.get("spread", {}).items()}
                     own = {"size": size, "centre": centre, "spread": spread, "time": payload["time"]}
@@ -226,10 +224,13 @@ class SignTable:
                 self._spans[*log, whose] = min(first, place), max(last, place)
             if stream is not None:
                 self._streams[stream] = max(self._streams.get(stream, log), log)
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except UNREADABLE:
             return
 
     def _alert(self, payload: Mapping[str, Any], at: Place) -> None:
+        is_text = all(isinstance(payload[name], str) for name in ("key", "rule", "text"))
+        if not is_text or not isinstance(payload["seq"], int) or payload["severity"] not in get_args(AlertSeverity):
+            return
         if payload["rule"] != "drift_open":  # The drift itself says more, but not that its model is gone.
             table = self._alerts if payload["kind"] == "opened" else self._cleared
             _put(table, payload["key"], at, payload)
@@ -285,10 +286,10 @@ class SignTable:
 
     def clusters(self) -> list[NewCluster]:
         """Return the clusters that came, of all streams, the earliest first."""
-        paces, silences, found = self.paces(), self._silences(), []
+        paces, silences, found = self.paces(), silences_of(self._alerts, self._cleared), []
         for key, (_, begun) in self._begun.items():
             stream, time = key.rsplit("/", 2)[0], seconds(begun["time"])
-            onset = _heard(time - paces.get(stream, 0.0) * begun["size"], time, silences.get(stream, ()))
+            onset = heard(time - paces.get(stream, 0.0) * begun["size"], time, silences.get(stream, ()))
             found.append(NewCluster(key, stream, onset, time, begun["centre"], begun["spread"]))
         return sorted(found, key=lambda each: (each.time, each.key))
 
@@ -311,15 +312,9 @@ class SignTable:
 
     def signs(self) -> list[Sign]:
         """Return the signs, the earliest first."""
-        for table in (
-            self._alerts,
-            self._cleared,
-            self._drifts,
-            self._settled,
-            self._begun,
-            self._vanished,
-            self._described,
-        ):
+        for table in (self._alerts, self._cleared, self._drifts, self._settled):
+            _prune(table)
+        for table in (self._begun, self._vanished, self._described):
             _prune(table)
         paces = self.paces()
         usual = median(paces.values()) if paces else 0.0
@@ -334,25 +329,14 @@ class SignTable:
         made += [partial(self._of_drift, key, each, key in lasting) for key, (_, each) in self._drifts.items()]
         found = []
         for make in made:
-            with suppress(AttributeError, KeyError, TypeError, ValueError):  # It is of no worker.
+            with suppress(*UNREADABLE):  # It is of no worker.
                 found.append(make())
-        silences = self._silences()
+        silences = silences_of(self._alerts, self._cleared)
         for sign in found:
             if sign.rule != "silent":
                 slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
-                sign.onset = _heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
+                sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
         return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
-
-    def _silences(self) -> dict[str, list[tuple[float, float]]]:
-        """Return seconds of the last record before each silence of a stream, and of the first one after it."""
-        found: dict[str, list[tuple[float, float]]] = {}
-        for key, (_, alert) in self._alerts.items():
-            with suppress(AttributeError, KeyError, TypeError, ValueError):  # It is of no worker.
-                if alert["rule"] == "silent" and self._cleared[key][1]["seq"] > alert["seq"]:
-                    begin = seconds(alert["since"]) - alert["evidence"]["seconds"]
-                    end = begin + self._cleared[key][1]["evidence"]["seconds"]
-                    found.setdefault(alert["stream"], []).append((begin, end))
-        return found
 
     def _lasting(self) -> set[tuple[str, int, int]]:
         """Return the drifts that settled where most of what they changed no later one of their stream did."""
@@ -360,7 +344,7 @@ class SignTable:
         for key in sorted(self._drifts, reverse=True):
             version, gone = later.setdefault(key[0], (key[1], set()))
             ended = self._settled[key][1] if key in self._settled else {}
-            with suppress(AttributeError, KeyError, TypeError, ValueError):  # It is of no worker.
+            with suppress(*UNREADABLE):  # It is of no worker.
                 # What recovered changed nothing, but for what went back to the place before the last.
                 events = (ended,) if ended.get("kind") == "recovered" else (ended, self._drifts[key][1])
                 changed = {each for event in events for each in _changed(event)}
@@ -389,15 +373,15 @@ class SignTable:
                 onset = seconds(begun["time"]) - pace * begun["size"]
             if alert["cluster"] in self._described:
                 keywords = self._described[alert["cluster"]][1]["keywords"]
-        place = place_of(alert)
-        cleared = self._cleared.get(alert["key"])
+        place, cleared = place_of(alert), self._cleared.get(alert["key"])
+        onset = max(min(onset, time), min(time, 0.0))
         # Times of records may go back.
         is_open = cleared is None or cleared[1]["seq"] < alert["seq"]
         at_end = cleared[1]["evidence"] if cleared and not is_open else {}
         silent = at_end.get("seconds", 0.0) if rule == "silent" else 0.0
         stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))
         return Sign(
-            alert["key"], place, alert["stream"], rule, alert["severity"], time, min(onset, time), since,
+            alert["key"], place, alert["stream"], rule, alert["severity"], time, onset, since,
             alert["text"], centre=centre, keywords=keywords, is_open=is_open, unlike=share,
             is_known=bool(evidence.get("known")),
             until=onset + silent if silent else 0.0,
@@ -425,11 +409,6 @@ class SignTable:
             is_learned=is_lasting,
             until=inf if ended is None else seconds(ended["time"]),
         )  # fmt: skip
-
-
-def _heard(onset: float, time: float, silences: Iterable[tuple[float, float]], slack: float = 0.0) -> float:
-    """Return when a sign of a time began: where its stream was silent then, the first record after that."""
-    return next((end for begin, end in silences if begin - slack < onset < end <= time), onset)
 
 
 def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[str, Move]:

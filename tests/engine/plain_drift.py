@@ -386,12 +386,14 @@ class PlainDrift:
             c, (of_s, of_q) = unit.channels[i], strengths[i]
             moved = of_s >= 0.5 or of_s >= of_q
             onset = int(c.OS if moved else c.OQ)
-            before = now = c.U if self.leaps else c.C + c.MU / c.G
+            clipped = now = c.C + c.MU / c.G
+            before = c.U if self.leaps else clipped
             left = 1.0
             for _ in range(min(n - onset, 400)):
                 left *= 0.9375
             if left != 1:
                 now = c.C + (c.MU + (c.E - c.MU) / (1 - left)) / c.G
+            now += before - clipped
             ratio = 1.0
             if n != int(c.OQ) and c.Q != 0 and c.AL != 0:
                 ratio = max((c.AL + (c.Q / (n - int(c.OQ)) + (c.KQ if c.Q > 0 else -c.KQ)) / c.BE) / c.AL, 0.0)

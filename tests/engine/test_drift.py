@@ -68,18 +68,18 @@ def plain(changes):
 @pytest.fixture(scope="module")
 def whole():
     """The changes and the watch of a stream that moves, in the largest batches."""
-    return learn(DriftWatch(2, hold=300), *moved())
+    return learn(DriftWatch(2, hold=300, leaps=1), *moved())
 
 
 @pytest.mark.parametrize(("sizes", "restored"), [((1,), False), ((7, 300, 1, 64), False), ((97,), True)])
 def test_batches_and_restarts_change_nothing(whole, sizes, restored):
-    changes, watch = learn(DriftWatch(2, hold=300), *moved(), sizes, restored)
+    changes, watch = learn(DriftWatch(2, hold=300, leaps=1), *moved(), sizes, restored)
     np.testing.assert_equal(plain(changes), plain(whole[0]))
     assert watch.state() == whole[1].state()
 
 
 def test_the_index_of_a_change_is_its_record_of_the_batch(whole):
-    changes, _ = learn(DriftWatch(2, hold=300), *moved(), (100,))
+    changes, _ = learn(DriftWatch(2, hold=300, leaps=1), *moved(), (100,))
     for change in changes:
         assert change.index == change.record % 512 % 100
     assert [change.index for change in whole[0]] == [change.record % 512 for change in whole[0]]
@@ -105,6 +105,18 @@ def test_a_rare_flag_may_come_several_times_at_once():
         channel = first.units[0].channels[0]
         assert (first.record, channel.channel) in [(at, 1) for at in range(3_000, 3_350)]
         assert channel.before == pytest.approx(X[:3_000, 1].mean(), abs=0.006)
+
+
+@pytest.mark.parametrize("by", [2.0, -2.0])
+def test_values_far_out_do_not_turn_what_moves_round(by):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(8_000, 2))
+        X[4_000:, 0] += by
+        X[32:, 0] += 500.0 * (rng.random(7_968) < 0.01)
+        found, _ = learn(DriftWatch(2, leaps=1), X, np.zeros(8_000, int), found=list)
+        moves = [each for event in found for each in event.units[0].channels if each.channel == 0]
+        assert moves and all((each.after - each.before) * by > 0 and each.before > 1.5 for each in moves)
 
 
 def test_a_cell_that_moves_is_reported_with_feature_and_since(whole):
@@ -355,6 +367,13 @@ def test_a_header_of_no_watch_is_refused(whole, member, value):
     header, arrays = unpack(whole[1].state(), KIND, REVISION)
     with pytest.raises(StateError):
         DriftWatch.from_state(pack(KIND, REVISION, {**header, member: value}, arrays))
+
+
+def test_an_older_state_of_far_too_many_cells_is_refused():
+    header, arrays = unpack(DriftWatch(2).state(), KIND, REVISION)
+    del header["parameters"]["leaps"]
+    with pytest.raises(StateError, match="1000000000000 cells"):
+        DriftWatch.from_state(pack(KIND, REVISION, header, {**arrays, "centre": np.zeros((10**12, 0))}))
 
 
 def test_any_member_may_be_missing_only_in_a_damaged_state(whole):

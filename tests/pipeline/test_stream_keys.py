@@ -6,7 +6,7 @@ from resonance.pipeline.task.decode.stream_names import StreamNames
 
 
 @pytest.mark.parametrize("prefix", ["", "p3", "in.p0"])
-@pytest.mark.parametrize("key", ["Öl 3", "a b", "sh/op: 7", "50 %", "a\\1", "dev-1"])
+@pytest.mark.parametrize("key", ["Öl 3", "a b", "sh/op: 7", "0A:1b", "50 %", "50%", "a\\1", "dev-1"])
 def test_a_stream_is_read_by_its_key_and_chosen_by_its_key_or_its_id(prefix, key):
     name = StreamNames(prefix, True).name_of(key.encode())
     shown = f"{prefix}:{key}" if prefix else key

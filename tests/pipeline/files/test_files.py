@@ -87,6 +87,7 @@ def test_columns_of_json_are_read_as_rows(tmp_path, indent):
     for each in ({"a": [1, 2], "b": [3]}, {"a": [1], "b": [2]}, {"a": [1, 2]}, {"a": {"x": 1}, "b": {"x": 2}}):
         assert values(written(tmp_path, "a.json", json.dumps(each, indent=indent))) == [each]
     assert values(written(tmp_path, "a.jsonl", json.dumps(columns))) == [columns]
+    assert values(written(tmp_path, "a.json", " \n\n")) == []
 
 
 @pytest.mark.parametrize("inside", ["\u2028", "\x85", "\x0b", "\x0c", "\x1c"])
@@ -118,11 +119,12 @@ def test_columns_of_csv_can_be_chosen_and_give_key_and_time(tmp_path):
     ("text", "names"),
     [
         ("site,,heat,,\nid,at,in,out,in\na,b,1,2,3\n", ["site id", "site at", "heat in", "heat out", "heat in_2"]),
-        ("title\n\n,heat,\nid,in,out\na,1,2\n", ["id", "heat in", "heat out"]),
+        ("title\n\n,heat,\n\nid,in,out\na,1,2\n", ["id", "heat in", "heat out"]),
         # A line of units, records whose numbers come later, and columns without names.
         ("at;heat;\n;°C;\na;1;\n", ["at", "heat", ""]),
         ("at,heat,\nx,N/A,y\nz,N/A,y\n", ["at", "heat", ""]),
         (",heat,\n0,1,x\n1,2,y\n", ["", "heat", ""]),
+        ("at,,heat\nx,a,N/A\ny,,1\n", ["at", "", "heat"]),
     ],
 )
 def test_a_header_of_two_lines_has_groups_of_columns_and_their_names(tmp_path, text, names):

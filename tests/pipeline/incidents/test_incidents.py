@@ -431,6 +431,9 @@ def test_what_an_alert_shows_is_learned_where_the_record_that_clears_it_is_as_fa
     assert row_of(found) == (
         "critical", state, f"p1:d1: {how} 2026-05-06 04:56:00, heat 8, usually 6.2; alone among 4 streams",
     )  # fmt: skip
+    recovered = output("drift_events", "p1:d1", 800, kind="recovered", opened=0, seq=1, units=[])
+    (found,) = incidents(*shown, drift("p1:d1", 310, heat=(6.2, 8.0)), recovered)
+    assert row_of(found)[1] == "over" and ": broke " in found["text"]
 
 
 def test_a_stream_that_begins_with_what_most_others_do_has_not_broken():
@@ -692,6 +695,32 @@ def test_what_seems_to_begin_in_a_silence_began_with_the_first_record_after_it(k
     ended = alert("p1:d1", 600, "silent", kind="cleared", seconds=18_600.0)
     (found,) = (each for each in incidents(began, ended, *shown) if each["kind"] != "silent")
     assert found["since"][11:16] == since
+
+
+def test_of_two_silences_one_soon_after_the_other_the_first_one_counts_in_any_order():
+    silences = [
+        (alert("p1:d1", begin, "silent", seconds=600.0), alert("p1:d1", end, "silent", kind="cleared", seconds=long))
+        for begin, end, long in ((300, 395, 6_300.0), (408, 425, 1_620.0))
+    ]
+    for number, pair in enumerate(silences):
+        for _, payload in pair:
+            payload["key"] += str(number)
+    drifted = drift("p1:d1", 440, heat=(6.2, 38.0))
+    drifted[1]["since"]["time"] = output("", "p1:d1", 394)[1]["time"]
+    for first, second in permutations(silences):
+        found = incidents(*first, *second, drifted)
+        assert [each["since"][11:16] for each in found if each["kind"] == "drifted"] == ["06:35"]
+
+
+@pytest.mark.parametrize("member", [
+    {"severity": "urgent"}, {"rule": {}}, {"text": 1}, {"seq": "1"}, {"since": 10**400},
+    {"evidence": {"records": 1e308}}, {"evidence": {"records": 10**400}},
+    {"features": [{"feature": "heat", "value": 10**400, "low": 0, "high": 1}]},
+])  # fmt: skip
+def test_an_alert_of_no_worker_changes_nothing_else(member):
+    strange = alert("p0:d2", 300)
+    strange[1].update(member)
+    assert incidents(*BROKE)[0] in incidents(strange, *BROKE)
 
 
 def test_a_cluster_that_no_alert_shows_began_with_the_first_record_after_a_silence():
