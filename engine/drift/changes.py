@@ -8,6 +8,7 @@ from resonance.engine.base import FloatArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_after
+from resonance.engine.drift.steps import step_evidence, take_steps
 
 ChangeKind = Literal["drift", "settled", "recovered"]
 FeatureChange = Literal["moved", "widened", "narrowed"]
@@ -169,7 +170,7 @@ def strengths(state: WatchState, k: int) -> tuple[FloatArray, FloatArray]:
 
 def evidence(state: WatchState, k: int) -> float:
     """Return the evidence that a feature has changed, 1 at the threshold."""
-    return float(np.max(strengths(state, k))) if state.watched[k] else 0.0
+    return float(np.max([*strengths(state, k), step_evidence(state, k)])) if state.watched[k] else 0.0
 
 
 def _marked(state: WatchState, k: int, onset: int) -> Mark:
@@ -242,16 +243,26 @@ def changed_unit(state: WatchState, rules: Rules, k: int, features: float, share
         means = state.usual[k].copy() if rules.leaps else clipped
     after, channels = means.copy(), list[ChangedChannel]()
     if features >= CLEAR:
-        each = np.stack(strengths(state, k), axis=1)
-        c, which = divmod(int(each.argmax()), 2)
-        since = _marked(state, k, int((state.size_onset if which else state.onset)[k, c]))
+        each = np.stack((*strengths(state, k), step_evidence(state, k)), axis=1)
+        c, which = divmod(int(each.argmax()), 3)
+        # The unit may have begun anew while steps were other ones.
+        smooth = max(state.seen[k] - state.records + (state.smooth[c] if which == 2 else 0.0), 0.0)
+        since = _marked(state, k, int((state.onset[k, c], state.size_onset[k, c], smooth)[which]))
         strongest = each.max(axis=1)
+        change: FeatureChange
         for c in np.argsort(-strongest, kind="stable")[:MOST].tolist():
             if strongest[c] < CLEAR:
                 break
-            one, (s, q) = (k, c), each[c].tolist()
+            one, (s, q, rough) = (k, c), each[c].tolist()
+            if rough >= CLEAR and rough >= max(s, q):
+                ratio = take_steps(state, c)
+                after[c] = state.last[c] if ratio < 1.0 else means[c]
+                change = "widened" if ratio > 1.0 else "narrowed"
+                found = float(means[c]), float(after[c]), float(spreads[c]), ratio
+                channels.append(ChangedChannel(c, change, rough, *found))
+                continue
             moved = s >= CLEAR or s >= q
-            change: FeatureChange = "moved" if moved else "widened" if state.size_cusum[one] > 0.0 else "narrowed"
+            change = "moved" if moved else "widened" if state.size_cusum[one] > 0.0 else "narrowed"
             after[c] = _mean_since(state, one, int((state.onset if moved else state.size_onset)[one]))
             # Sums of all features have no bounds.
             after[c] = _bounded(state, one, moved, float(after[c])) if c < d else after[c]

@@ -16,6 +16,7 @@ from resonance.engine.drift.changes import (
     evidence,
     means_of,
     spreads_of,
+    strengths,
 )
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_evidence
@@ -68,8 +69,10 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
         features, share = evidence(state, k), share_evidence(state, k)
         if features < CLEAR and share < CLEAR:
             continue
+        # Steps have a baseline of their own.
+        restarts = state.watched[k] == 1 and np.max(strengths(state, k)) >= CLEAR
         found.append(changed_unit(state, rules, k, features, share))
-        if features >= CLEAR:
+        if restarts:
             base = layout.BASE if k else layout.STREAM_BASE
             _restart_features(state, k, rules, base)
             state.moved_cells += k > 0

@@ -47,6 +47,7 @@ DOWN = 0.6  # part of its threshold that a narrowed feature needs
 _ANY = {"low": -(2**63), "high": 2**63 - 1}
 _channel = partial(floats, "units", "channels", most=1e300, columns="channel")
 _plain = partial(floats, "units", "channels", most=1e300, columns="plain")
+_step = partial(floats, "d", most=1e300, columns="steps")
 _share = partial(floats, "units", most=1e300, columns="share")
 _number = partial(ints, "units", columns="number")
 
@@ -107,6 +108,15 @@ class WatchState(Table):
     whole: FloatArray = _plain()  # sum of the values since the restart, not clipped
     usual: FloatArray = _plain()  # their mean in the baseline, and in the one before the last change
     old_usual: FloatArray = _plain()
+
+    # Of the stream, in prepared units: how far it goes from record to record.
+    last: FloatArray = _step()  # its last record
+    steps: FloatArray = _step()  # sum of the steps of the present block
+    rough: FloatArray = _step()  # mean step of late
+    least: FloatArray = _step()  # between which that usually is
+    most: FloatArray = _step()
+    smooth: FloatArray = _step()  # record of the stream at which it was there last
+    changes: FloatArray = _step()  # records that were other ones than those before
 
     seen: IntArray = _number(high="records")  # records since the restart
     check: IntArray = _number()  # of them at which the next baseline is due
@@ -235,7 +245,7 @@ def rules_from(given: Mapping[str, Any], dimension: int) -> Rules:
     )
 
 
-_NARROW = np.iinfo(np.int32)
+_NARROW, _NARROWED = np.iinfo(np.int32), ("number", "mark", "mark_time")
 
 
 def _narrow(values: IntArray) -> NDArray[Any]:
@@ -255,12 +265,18 @@ def _wide(own: NDArray[Any], name: str) -> IntArray:
 def packed_state(state: WatchState) -> dict[str, NDArray[Any]]:
     """Return the arrays that `put_state` reads: of the units in use alone."""
     arrays = packed(state, units=state.cells + 1, cells=state.cells)
-    return arrays | {name: _narrow(arrays[name]) for name in ("number", "mark")}
+    # Times are those before the last one; 1 for none.
+    times, last = arrays["mark_time"], arrays["mark_time"].max(initial=0)
+    arrays |= {"mark_time": np.where(times == 0, 1, times - last), "last_mark": np.array([last])}
+    return arrays | {name: _narrow(arrays[name]) for name in _NARROWED}
 
 
 def put_state(state: WatchState, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Fill a new watch; KeyError or ValueError where the arrays hold none."""
-    wide = {name: _wide(arrays[name], name) for name in ("number", "mark")}
+    wide = {name: _wide(arrays[name], name) for name in _NARROWED}
+    last = arrays["last_mark"]
+    require(last.dtype == np.int64 and last.shape == (1,), "last_mark")
+    wide["mark_time"] = np.where(wide["mark_time"] == 1, 0, wide["mark_time"] + last)
     units, channels = state.mean.shape
     sizes = {"units": units, "cells": units - 1, "channels": channels, "d": len(state.sign)}
     found = checked(WatchState, {**arrays, **wide}, **sizes)

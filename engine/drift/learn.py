@@ -4,6 +4,7 @@ import numpy as np
 from resonance.engine.drift import layout
 from resonance.engine.drift.episode import is_over
 from resonance.engine.drift.shares import close_share_block
+from resonance.engine.drift.steps import follow_steps
 from resonance.kernels.arithmetic import inline, jit
 from resonance.kernels.borrowed import borrow
 
@@ -304,7 +305,8 @@ def learn_batch(state, rules, X, answers, offsets, times, start):
     for t in range(start, len(batch)):
         state.records += 1
         x, offset, time = batch[t], offsets[t], times[t]
-        alarm = learn_record(state, 0, rules, x, offset, time)
+        rough = rules.leaps > 0 and follow_steps(state, x)
+        alarm = learn_record(state, 0, rules, x, offset, time) | (rough and state.watched[0] == 1)
         if units > 1:
             k = _nearest(state, cells, x) + 1
             state.count[k] += 1

@@ -170,6 +170,8 @@ class DriftWatch(Parametrised):
                     getattr(taken, field)[0] = getattr(state, field)[0]
                 else:
                     setattr(taken, field, getattr(state, field))
+        for field, _ in stored_fields(layout.WatchState)["steps"]:
+            getattr(taken, field)[:] = getattr(state, field)
         taken.cells = len(chosen)
         self._state = taken
         taken.names[1:] = taken.name[1:] = [cluster.id for cluster in chosen]
@@ -181,6 +183,9 @@ class DriftWatch(Parametrised):
         """Go on with records in other units: what was x of a feature is ``factor * x + shift``; factors above 0."""
         state, d = self._state, self.dimension
         state.centre[: self.cells] = state.centre[: self.cells] * factor + shift
+        state.last[:] = state.last * factor + shift
+        for steps in (state.steps, state.rough, state.least, state.most):
+            steps[:] = steps * factor
         for k in range(self.cells + 1):
             if state.seen[k] > 0:
                 measured = state.seen[k] >= layout.RANGE
@@ -218,8 +223,10 @@ class DriftWatch(Parametrised):
             watch = cls(dimension, **given)
             cells = len(arrays["centre"])
             require(0 <= cells <= watch._most, f"{cells} cells")
-            if "leaps" not in given:  # What is usual was not kept then.
+            if "leaps" not in given:  # What is usual, and steps, were not kept then.
+                arrays["last_mark"] = np.zeros(1, np.int64)
                 arrays["plain"] = np.zeros((cells + 1, 3, channels_of(dimension)))
+                arrays["steps"] = np.zeros((dimension, 7))
             watch._state = new_state(dimension, cells)
             put_state(watch._state, arrays)
         except (KeyError, TypeError, ValueError, IndexError, ParameterError) as error:

@@ -14,6 +14,7 @@ FIELDS = (
     *OUTLIVING,
 )
 PLAIN = ("W", "U", "OLDU")
+STEPS = ("X", "SUM", "R", "LO", "HI", "AT", "N")
 SHARE_OUTLIVING = ("OLDR", "PREVR", "RLO", "RHI")
 SHARE = (
     *("SN", "SNN", "SNP", "PN", "P0", "HU", "MU", "HD", "MD", "HR", "WU", "WD", "OU", "OD", "BU", "BD"),
@@ -73,6 +74,7 @@ class PlainDrift:
         self.theta = min(self.step, 0.6)
         self.theta_q = 0.6 * self.theta
         self.units = [self.unit(512)]
+        self.steps = [SimpleNamespace(**dict.fromkeys(STEPS, 0.0)) for _ in range(self.d)]
 
     def unit(self, base: int) -> Unit:
         unit = Unit(base, [SimpleNamespace(**dict.fromkeys(FIELDS + PLAIN, 0.0)) for _ in range(self.ch)])
@@ -94,7 +96,9 @@ class PlainDrift:
             else:
                 n.NAME, n.VOTE = answer, 1
             watching.append(own)
+        rough = bool(self.leaps) and self.follow_steps(x)
         alarms = [self.take(unit, x, offset) for unit in watching]
+        alarms[0] |= rough and bool(self.units[0].number.WATCHED)
         if len(watching) > 1 and self.t % 64 == 0:
             alarms += [self.close_block(unit, offset) for unit in self.units[1:]]
         if any(alarms):
@@ -108,6 +112,38 @@ class PlainDrift:
             e = x[i] - centre[i]
             total += e * e
         return total
+
+    def follow_steps(self, x: list[float]) -> bool:
+        alarm, known = False, self.units[0].number.NN > 512
+        for c, v in zip(self.steps, x, strict=True):
+            step = abs(v - c.X) if self.t > 1 else 0.0
+            c.X = v
+            c.N += step > 0
+            c.SUM += min(step, 8.0 * c.HI) if self.t > 64 and c.HI > 0.0 else step
+            if self.t % 8:
+                continue
+            step, c.SUM = c.SUM / 8, 0.0
+            if self.t <= 256:
+                c.R += (step - c.R) * 8 / self.t
+                c.LO = c.HI = c.R
+                continue
+            c.R += (step - c.R) * 0.125
+            part = 1.0 / 512.0 if known else 1.0
+            if c.LO <= c.R <= c.HI:
+                c.AT = float(self.t)
+            c.HI += max(c.R - c.HI, 0.0) * part
+            c.LO += min(c.R - c.LO, 0.0) * part
+            stuck = c.R <= 0.04 * c.LO and c.N * (self.t - c.AT) >= 30.0 * self.t
+            noisy = c.R >= 2.5 * c.HI and self.t - c.AT >= 128
+            alarm |= known and 0.0 < c.HI <= 4.0 * c.LO and (noisy or stuck)
+        return alarm
+
+    def step_evidence(self, c: Any) -> float:
+        if not 0.0 < c.HI <= 4.0 * c.LO:
+            return 0.0
+        still = c.N * (self.t - c.AT) >= 30.0 * self.t
+        largest = max(c.R / max(2.5 * c.HI, 1e-300), 0.04 * c.LO / max(c.R, 1e-300) if still else 0.0)
+        return clip(2.0 * largest - 1.0, 0.0, 10.0)
 
     def take(self, unit: Unit, x: list[float], offset: int) -> bool:
         n, number = unit.number.NN, unit.number
@@ -308,10 +344,14 @@ class PlainDrift:
         s.HD, s.MD = log(down / low), log((1 - down) / (1 - low))
         s.HR = self.limit * t
 
-    def strengths(self, unit: Unit) -> list[tuple[float, float]]:
+    def strengths(self, unit: Unit) -> list[tuple[float, float, float]]:
         if not unit.number.WATCHED:
             return []
-        return [(abs(c.S) / c.HS, c.Q / c.HQ if c.Q >= 0 else -c.Q / c.HQ / 0.6) for c in unit.channels]
+        rough = [self.step_evidence(c) for c in self.steps] if unit is self.units[0] else []
+        return [
+            (abs(c.S) / c.HS, c.Q / c.HQ if c.Q >= 0 else -c.Q / c.HQ / 0.6, rough[i] if i < len(rough) else 0.0)
+            for i, c in enumerate(unit.channels)
+        ]
 
     def alarm(self, offset: int) -> None:
         features = [max((max(pair) for pair in self.strengths(unit)), default=0.0) for unit in self.units]
@@ -324,8 +364,9 @@ class PlainDrift:
             self.event(0, len(concerned), offset)
         for k in concerned:
             unit = self.units[k]
+            sums = any(max(of[:2]) >= 0.5 for of in self.strengths(unit))
             self.describe(k, features[k], shares[k], joined)
-            if features[k] >= 0.5:
+            if sums:
                 self.restart(unit)
                 self.moved += k > 0
             if shares[k] >= 0.5:
@@ -372,7 +413,8 @@ class PlainDrift:
             # The first of equally strong ones, S before Q.
             sums = [(-e, i, which) for i, pair in enumerate(strengths) for which, e in enumerate(pair)]
             _, i, which = min(sums)
-            since = self.marked(unit, int(unit.channels[i].OQ if which else unit.channels[i].OS))
+            onset = unit.channels[i].OQ if which else unit.channels[i].OS
+            since = self.marked(unit, max(n - self.t + int(self.steps[i].AT), 0) if which == 2 else int(onset))
         w, m, hit, miss = (s.WU, s.BU, s.HU, s.MU) if rises else (s.WD, s.BD, s.HD, s.MD)
         after = s.P0
         if m > 0 and share > 0:
@@ -383,7 +425,10 @@ class PlainDrift:
             return
         clear = [(-max(pair), i) for i, pair in enumerate(strengths) if max(pair) >= 0.5]
         for evidence, i in sorted(clear)[:5]:
-            c, (of_s, of_q) = unit.channels[i], strengths[i]
+            c, (of_s, of_q, of_steps) = unit.channels[i], strengths[i]
+            if of_steps >= 0.5 and of_steps >= max(of_s, of_q):
+                self.describe_steps(i, c, of_steps)
+                continue
             moved = of_s >= 0.5 or of_s >= of_q
             onset = int(c.OS if moved else c.OQ)
             clipped = now = c.C + c.MU / c.G
@@ -402,6 +447,15 @@ class PlainDrift:
             self.rows.append(
                 [3, self.t - 1, i, change, -evidence, before, now, spread, ratio, self.marked(unit, onset)]
             )
+
+    def describe_steps(self, i: int, c: Any, evidence: float) -> None:
+        own, before = self.steps[i], c.U
+        ratio = own.R / max(sqrt(own.LO * own.HI), 1e-300)
+        onset = self.marked(self.units[0], max(self.units[0].number.NN - self.t + int(own.AT), 0))
+        after = own.X if ratio < 1.0 else before
+        spread = 1.0 / (c.RHO * c.G)
+        self.rows.append([3, self.t - 1, i, 1 if ratio > 1.0 else 2, evidence, before, after, spread, ratio, onset])
+        own.HI, own.LO = max(own.HI, own.R), 0.0 if own.R < own.LO else own.LO
 
     def end(self, offset: int) -> None:
         waits = any(

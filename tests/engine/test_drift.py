@@ -273,7 +273,7 @@ def test_a_state_far_along_in_its_log_is_the_same_state():
     assert DriftWatch.from_state(watch.state()).state() == watch.state()
     near = DriftWatch.from_state(pack(KIND, REVISION, *wide(DriftWatch(2))))
     assert near.state() == DriftWatch(2).state()
-    for name in ("number", "mark"):
+    for name in ("number", "mark", "mark_time"):
         header, arrays = unpack(DriftWatch(2).state(), KIND, REVISION)
         with pytest.raises(StateError):
             DriftWatch.from_state(pack(KIND, REVISION, header, {**arrays, name: arrays[name][..., :-1].copy()}))
@@ -294,7 +294,7 @@ def test_a_change_that_goes_back_has_recovered():
 def wide(watch):
     """Return header and arrays of a watch, all integers of 64 bits, as those of a log that is far along."""
     header, arrays = unpack(watch.state(), KIND, REVISION)
-    narrow = {name: arrays[name].view("<i4").astype(np.int64) for name in ("number", "mark")}
+    narrow = {name: arrays[name].view("<i4").astype(np.int64) for name in ("number", "mark", "mark_time")}
     return header, {**arrays, **narrow}
 
 
@@ -436,3 +436,25 @@ def test_a_wave_of_a_day_is_soon_ordinary(height, most):
         episodes.append(sum(change.kind == "drift" for change in changes))
         assert all(change.record < 7 * 1_440 for change in changes)
     assert max(episodes) <= most
+
+
+@pytest.mark.parametrize(("fault", "change"), [("", ""), ("stuck", "narrowed"), ("noisy", "widened")])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_stuck_or_noisy_on_a_wave_is_reported(fault, change, seed):
+    rng, t = np.random.default_rng(seed), np.arange(8_000)
+    X = 0.2 * np.sin(2 * np.pi * t[:, None] / 1440 + np.arange(3)) + 0.02 * rng.normal(size=(len(t), 3))
+    if fault == "stuck":
+        X[6_000:, 1] = X[6_000, 1]
+    elif fault:
+        X[6_000:, 1] += 0.08 * rng.normal(size=2_000)
+    changes, _ = learn(
+        DriftWatch(3, leaps=1), X[: len(t) if fault == "noisy" else 7_000], np.zeros(len(t), int), found=list
+    )
+    [unit] = changes[0].units if fault else [None]
+    assert [change.kind for change in changes] == (["drift", "settled"] if fault else [])
+    if fault:
+        [channel] = unit.channels
+        assert (channel.channel, channel.change) == (1, change)
+        assert changes[0].record < 6_300
+        assert 5_900 < unit.since.offset / 2 < 6_100
+        assert channel.ratio > 2.5 if fault == "noisy" else (channel.ratio < 0.05 and channel.after == X[6_000, 1])

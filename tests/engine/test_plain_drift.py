@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from resonance.kernels.table import packed
 
-from tests.engine.plain_drift import FIELDS, NUMBERS, PLAIN, SHARE, PlainDrift
+from tests.engine.plain_drift import FIELDS, NUMBERS, PLAIN, SHARE, STEPS, PlainDrift
 from tests.engine.watched import clusters_at, normal, watched
 
 
@@ -28,6 +28,9 @@ def stream(seed, d, n=5_120, k=3, **given):
         X[:, 3] = np.round(X[:, 3], 1)
     X[rng.integers(n, size=40)] *= 1e6
     X[1000:4000:7] = X[999]
+    if "leaps" in given:  # A sensor that is noisy, and one that is stuck.
+        X[3800:4100, 1] *= 9.0
+        X[4200:, 0] = 0.5
     at, cluster, size, centre = [], [], [], []
     for t in range(512, n + 1, 512):
         for c in range(k if t < 3000 else k - 1):
@@ -58,6 +61,7 @@ def stream(seed, d, n=5_120, k=3, **given):
         (6, 5, {"step": 0.2, "hold": 100, "ordinary": 1}),
         (7, 2, {"ordinary": 5, "returning": 3, "rarity": 1e3}),
         (8, 5, {"step": 0.2, "hold": 100, "returning": 2, "leaps": 1}),
+        (9, 2, {"leaps": 1, "rarity": 1e9}),
     ],
 )
 def test_rows_and_state_are_those_of_the_specification(seed, d, given):
@@ -82,6 +86,10 @@ def test_rows_and_state_are_those_of_the_specification(seed, d, given):
         np.testing.assert_array_equal(arrays["channel"][k], channel)
         plainly = [[float(getattr(c, name)) for c in unit.channels] for name in PLAIN]
         np.testing.assert_array_equal(arrays["plain"][k], plainly)
+    if "leaps" in given:
+        steps = [[getattr(c, name) for c in plain.steps] for name in STEPS]
+        np.testing.assert_array_equal(arrays["steps"], np.transpose(steps))
+        assert any(row[0] == 3 and row[3] == 2 for row in plain.rows)
         if k:
             np.testing.assert_array_equal(arrays["share"][k], [float(getattr(unit.share, name)) for name in SHARE])
             assert arrays["number"][k].tolist() == [int(getattr(unit.number, name)) for name in NUMBERS]

@@ -16,7 +16,6 @@ from resonance.pipeline.recovery.reset import reset
 
 from tests.brokers import produce, read_topic
 from tests.integration.toy_pipeline import Pipeline, models
-from tests.pipeline.toy_task import ToyTask
 
 pytestmark = pytest.mark.broker
 
@@ -58,7 +57,7 @@ def test_a_reset_begins_anew_with_nothing_left(pipeline, mode):
     for _ in range(3):
         pipeline.feed(30)
         pipeline.work(producer)
-    assert reset(pipeline.source, ToyTask) == 2
+    assert reset(pipeline.source) == 2
     live = {}
     for message in read_topic(pipeline.broker, pipeline.snapshots):
         live[message.partition(), message.key()] = message.value()
@@ -74,7 +73,7 @@ def test_more_is_written_than_a_producer_holds(pipeline, monkeypatch):
     produce(pipeline.broker, pipeline.snapshots, stray)
     small = {"queue.buffering.max.messages": 100}
     monkeypatch.setattr(rewrite, "producer_settings", lambda *args, **how: producer_settings(*args, **how) | small)
-    reset(pipeline.source, ToyTask)
+    reset(pipeline.source)
     tombstones = {m.key() for m in read_topic(pipeline.broker, pipeline.snapshots) if m.value() is None}
     assert tombstones == {key for _, key, _ in stray}
 
