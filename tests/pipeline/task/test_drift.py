@@ -173,7 +173,7 @@ SINCE = ", since about offset 2,118 (08:00:10), seen at 2,613"
         (
             event_of(unit("p2/1/6", "moved more", MOVED, share=(0.13, 0.25)), unit("p2/1/7", "together")),
             "p2 has more of p2/1/6, 13 % -> 25 %, and it moved: latency_ms 764 -> 803 (+1.6 spreads); "
-            f"and p2/1/7{SINCE}",
+            f"also p2/1/7{SINCE}",
         ),
         (event_of(unit("p0/1/5", "fewer", share=(0.11, 0.001))), f"p0/1/5 has gone silent: 11 % -> 0 %{SINCE}"),
         (
