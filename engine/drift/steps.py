@@ -51,10 +51,10 @@ def follow_steps(state, x):
             continue
         state.rough[i] += (step - state.rough[i]) * _LATE
         rough, part = state.rough[i], _FOLLOWS if known else 1.0
-        if state.least[i] <= rough <= state.most[i]:
-            state.smooth[i] = state.records
         state.most[i] += max(rough - state.most[i], 0.0) * part
         state.least[i] += min(rough - state.least[i], 0.0) * part
+        if not known or state.least[i] <= rough <= state.most[i]:
+            state.smooth[i] = state.records
         is_even = 0.0 < state.most[i] <= _EVEN * state.least[i]
         # A flag does not change for long by chance.
         since = state.records - state.smooth[i]

@@ -125,14 +125,17 @@ class DriftWatch(Parametrised):
 
     def _learned(self, batch: FloatArray, *columns: IntArray) -> Iterator[_Happened]:
         """Watch a batch; yield what happens to episodes."""
-        units, done = self.cells + 1 if self.cells > 1 else 1, 0
+        units, done, state = self.cells + 1 if self.cells > 1 else 1, 0, self._state
         while done < len(batch):
-            done, alarm = learn_batch(self._state, self._rules, batch, *columns, done)
+            done, alarm = learn_batch(state, self._rules, batch, *columns, done)
             if alarm:
-                opens, changed = raise_alarm(self._state, self._rules, units)
+                # What follows on steps alone, which have no new baseline, is another change.
+                if state.open and not (state.flag.any() or state.share_flag.any()):
+                    yield done - 1, *end_episode(state, self._rules, units)
+                opens, changed = raise_alarm(state, self._rules, units)
                 yield done - 1, "drift" if opens else None, changed
-            if is_over(self._state, self._rules, units):
-                yield done - 1, *end_episode(self._state, self._rules, units)
+            if is_over(state, self._rules, units):
+                yield done - 1, *end_episode(state, self._rules, units)
 
     def wants_cells(self, clusters: Callable[[], int]) -> bool:
         """Return whether `take_cells` is due, after a batch that ended at a multiple of 512 records.

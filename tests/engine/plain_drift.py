@@ -102,6 +102,8 @@ class PlainDrift:
         if len(watching) > 1 and self.t % 64 == 0:
             alarms += [self.close_block(unit, offset) for unit in self.units[1:]]
         if any(alarms):
+            if self.opened and not any(unit.number.FLAG or unit.number.RFLAG for unit in self.units):
+                self.end(offset)
             self.alarm(offset)
         if self.opened and self.t - 1 - self.start >= self.hold:
             self.end(offset)
@@ -129,10 +131,10 @@ class PlainDrift:
                 continue
             c.R += (step - c.R) * 0.125
             part = 1.0 / 512.0 if known else 1.0
-            if c.LO <= c.R <= c.HI:
-                c.AT = float(self.t)
             c.HI += max(c.R - c.HI, 0.0) * part
             c.LO += min(c.R - c.LO, 0.0) * part
+            if not known or c.LO <= c.R <= c.HI:
+                c.AT = float(self.t)
             stuck = c.R <= 0.04 * c.LO and c.N * (self.t - c.AT) >= 30.0 * self.t
             noisy = c.R >= 2.5 * c.HI and self.t - c.AT >= 128
             alarm |= known and 0.0 < c.HI <= 4.0 * c.LO and (noisy or stuck)

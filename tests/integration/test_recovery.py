@@ -16,8 +16,16 @@ from resonance.pipeline.recovery.reset import reset
 
 from tests.brokers import produce, read_topic
 from tests.integration.toy_pipeline import Pipeline, models
+from tests.pipeline.toy_task import ToyTask
 
 pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(autouse=True)
+def of_toys(monkeypatch):
+    """Let resets begin the tasks of these tests."""
+    for module in ("reset", "versions"):
+        monkeypatch.setattr(f"resonance.pipeline.recovery.{module}.tasks_of", lambda _: ToyTask)
 
 
 MODES = pytest.mark.parametrize("mode", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])
