@@ -8,7 +8,7 @@ from resonance.engine.base import FloatArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_after
-from resonance.engine.drift.steps import step_evidence, take_steps
+from resonance.engine.drift.steps import step_evidence, step_ratio
 
 ChangeKind = Literal["drift", "settled", "recovered"]
 FeatureChange = Literal["moved", "widened", "narrowed"]
@@ -255,7 +255,7 @@ def changed_unit(state: WatchState, rules: Rules, k: int, features: float, share
                 break
             one, (s, q, rough) = (k, c), each[c].tolist()
             if rough >= CLEAR and rough >= max(s, q):
-                ratio = take_steps(state, c)
+                ratio = step_ratio(state, c)
                 after[c] = state.last[c] if ratio < 1.0 else means[c]
                 change = "widened" if ratio > 1.0 else "narrowed"
                 found = float(means[c]), float(after[c]), float(spreads[c]), ratio

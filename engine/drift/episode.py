@@ -20,6 +20,7 @@ from resonance.engine.drift.changes import (
 )
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_evidence
+from resonance.engine.drift.steps import step_evidence, take_steps
 from resonance.kernels.arithmetic import jit
 
 _LONGEST = 8
@@ -72,6 +73,8 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
         # Steps have a baseline of their own.
         restarts = state.watched[k] == 1 and np.max(strengths(state, k)) >= CLEAR
         found.append(changed_unit(state, rules, k, features, share))
+        if k == 0:
+            take_steps(state, step_evidence(state, 0)[: rules.d] >= CLEAR)
         if restarts:
             base = layout.BASE if k else layout.STREAM_BASE
             _restart_features(state, k, rules, base)

@@ -5,7 +5,7 @@ little to its spread.
 """
 
 import numpy as np
-from resonance.engine.base import FloatArray
+from resonance.engine.base import BoolArray, FloatArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.layout import WatchState
 from resonance.kernels.arithmetic import jit
@@ -78,10 +78,13 @@ def step_evidence(state: WatchState, k: int) -> FloatArray:
     return found
 
 
-def take_steps(state: WatchState, channel: int) -> float:
-    """Return how many times as long the steps of late are as usual ones, and take them for usual from now on."""
-    rough, least, most = (float(of[channel]) for of in (state.rough, state.least, state.most))
-    ratio = rough / max(float(np.sqrt(least * most)), _NEVER)
-    # What was stuck once may be so again.
-    state.most[channel], state.least[channel] = max(most, rough), 0.0 if rough < least else least
-    return ratio
+def step_ratio(state: WatchState, channel: int) -> float:
+    """Return how many times as long the steps of late are as usual ones."""
+    usual = float(np.sqrt(state.least[channel] * state.most[channel]))
+    return float(state.rough[channel]) / max(usual, _NEVER)
+
+
+def take_steps(state: WatchState, changed: BoolArray) -> None:
+    """Let the steps of late of the features that changed be usual from now on; what was stuck once may be so again."""
+    state.most[changed] = np.maximum(state.most, state.rough)[changed]
+    state.least[changed & (state.rough < state.least)] = 0.0

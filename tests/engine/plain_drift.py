@@ -368,6 +368,9 @@ class PlainDrift:
             unit = self.units[k]
             sums = any(max(of[:2]) >= 0.5 for of in self.strengths(unit))
             self.describe(k, features[k], shares[k], joined)
+            for c in self.steps if k == 0 else []:
+                if self.step_evidence(c) >= 0.5:
+                    c.HI, c.LO = max(c.HI, c.R), 0.0 if c.R < c.LO else c.LO
             if sums:
                 self.restart(unit)
                 self.moved += k > 0
@@ -457,7 +460,6 @@ class PlainDrift:
         after = own.X if ratio < 1.0 else before
         spread = 1.0 / (c.RHO * c.G)
         self.rows.append([3, self.t - 1, i, 1 if ratio > 1.0 else 2, evidence, before, after, spread, ratio, onset])
-        own.HI, own.LO = max(own.HI, own.R), 0.0 if own.R < own.LO else own.LO
 
     def end(self, offset: int) -> None:
         waits = any(

@@ -458,3 +458,11 @@ def test_what_is_stuck_or_noisy_on_a_wave_is_reported(fault, change, seed):
         assert changes[0].record < 6_300
         assert 5_900 < unit.since.offset / 2 < 6_100
         assert channel.ratio > 2.5 if fault == "noisy" else (channel.ratio < 0.05 and channel.after == X[6_000, 1])
+
+
+def test_a_logger_that_repeats_its_record_is_one_change():
+    X = 0.02 * np.random.default_rng(1).normal(size=(4_000, 12))
+    X[3_000:] = X[3_000]
+    changes, _ = learn(DriftWatch(12, leaps=1), X, np.zeros(len(X), int), found=list)
+    assert [change.kind for change in changes] == ["drift", "settled"]
+    assert "narrowed" in {channel.change for channel in changes[0].units[0].channels}
