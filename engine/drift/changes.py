@@ -162,15 +162,13 @@ def spreads_of(state: WatchState, k: int) -> FloatArray:
     return spreads
 
 
-def strengths(state: WatchState, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the evidence of the two cumulative sums of each channel of a watched unit."""
+def strengths(state: WatchState, k: int) -> FloatArray:
+    """Return the evidence of both cumulative sums of each channel of a unit, and of its steps, 1 at the threshold."""
+    if not state.watched[k]:
+        return np.zeros((state.mean.shape[1], 3))
     q = state.size_cusum[k] / state.size_threshold[k]
-    return np.abs(state.cusum[k]) / state.threshold[k], np.where(q >= 0.0, q, -q / layout.DOWN)
-
-
-def evidence(state: WatchState, k: int) -> float:
-    """Return the evidence that a feature has changed, 1 at the threshold."""
-    return float(np.max([*strengths(state, k), step_evidence(state, k)])) if state.watched[k] else 0.0
+    sizes = np.where(q >= 0.0, q, -q / layout.DOWN)
+    return np.stack((np.abs(state.cusum[k]) / state.threshold[k], sizes, step_evidence(state, k)), axis=1)
 
 
 def _marked(state: WatchState, k: int, onset: int) -> Mark:
@@ -232,9 +230,9 @@ def _ratio_since(state: WatchState, one: tuple[int, int]) -> float:
     return max((al + excess / float(state.size_inverse_spread[one])) / al, 0.0)
 
 
-def changed_unit(state: WatchState, rules: Rules, k: int, features: float, share: float) -> ChangedUnit:
-    """Return what has changed in a unit, of which that is the evidence."""
-    d = len(state.sign)
+def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, share: float) -> ChangedUnit:
+    """Return what has changed in a unit, by the evidence of each channel (`strengths`) and of its share."""
+    d, features = len(state.sign), float(each.max())
     side = 0 if state.rise[k] >= state.fall[k] else 1
     since = Mark(int((state.fall_offset if side else state.rise_offset)[k]), int(state.share_time[k, side]))
     means, clipped, spreads = np.zeros((3, state.mean.shape[1]))
@@ -243,11 +241,12 @@ def changed_unit(state: WatchState, rules: Rules, k: int, features: float, share
         means = state.usual[k].copy() if rules.leaps else clipped
     after, channels = means.copy(), list[ChangedChannel]()
     if features >= CLEAR:
-        each = np.stack((*strengths(state, k), step_evidence(state, k)), axis=1)
-        c, which = divmod(int(each.argmax()), 3)
-        # The unit may have begun anew while steps were other ones.
-        smooth = max(state.seen[k] - state.records + (state.smooth[c] if which == 2 else 0.0), 0.0)
-        since = _marked(state, k, int((state.onset[k, c], state.size_onset[k, c], smooth)[which]))
+        c, which = divmod(int(each.argmax()), each.shape[1])
+        if which < 2:
+            onset = float((state.onset, state.size_onset)[which][k, c])
+        else:  # The unit may have begun anew while steps were other ones.
+            onset = max(state.seen[k] - state.records + state.smooth[c], 0.0)
+        since = _marked(state, k, int(onset))
         strongest = each.max(axis=1)
         change: FeatureChange
         for c in np.argsort(-strongest, kind="stable")[:MOST].tolist():

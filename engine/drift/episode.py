@@ -13,14 +13,13 @@ from resonance.engine.drift.changes import (
     ChangeKind,
     changed_unit,
     ended_unit,
-    evidence,
     means_of,
     spreads_of,
     strengths,
 )
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_evidence
-from resonance.engine.drift.steps import step_evidence, take_steps
+from resonance.engine.drift.steps import take_steps
 from resonance.kernels.arithmetic import jit
 
 _LONGEST = 8
@@ -67,15 +66,14 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
         state.moved_cells = state.moved_shares = state.gone = 0
         state.episodes += 1
     for k in range(units):
-        features, share = evidence(state, k), share_evidence(state, k)
-        if features < CLEAR and share < CLEAR:
+        each, share = strengths(state, k), share_evidence(state, k)
+        if each.max() < CLEAR and share < CLEAR:
             continue
+        found.append(changed_unit(state, rules, k, each, share))
+        sums, steps = each[:, :2], each[: rules.d, 2]
         # Steps have a baseline of their own.
-        restarts = state.watched[k] == 1 and np.max(strengths(state, k)) >= CLEAR
-        found.append(changed_unit(state, rules, k, features, share))
-        if k == 0:
-            take_steps(state, step_evidence(state, 0)[: rules.d] >= CLEAR)
-        if restarts:
+        take_steps(state, steps >= CLEAR)
+        if sums.max() >= CLEAR:
             base = layout.BASE if k else layout.STREAM_BASE
             _restart_features(state, k, rules, base)
             state.moved_cells += k > 0

@@ -29,6 +29,17 @@ _FARTHEST, _FEW = 8.0, 64
 
 
 @jit
+def _beyond(state, i):
+    """Return the mean step of late in bounds of what is noisy, and the bound of what is stuck in it; 0 where uneven."""
+    rough, least, most = state.rough[i], state.least[i], state.most[i]
+    if not 0.0 < most <= _EVEN * least:
+        return 0.0, 0.0
+    # A flag does not change for long by chance.
+    due = state.changes[i] * (state.records - state.smooth[i]) >= _CHANGES * state.records
+    return rough / (NOISY * most), STUCK * least / max(rough, _NEVER) if due else 0.0
+
+
+@jit
 def follow_steps(state, x):
     """Take the step to a record; return whether a feature is stuck or noisy."""
     # After a change of the stream its steps may be other ones, too.
@@ -55,26 +66,18 @@ def follow_steps(state, x):
         state.least[i] += min(rough - state.least[i], 0.0) * part
         if not known or state.least[i] <= rough <= state.most[i]:
             state.smooth[i] = state.records
-        is_even = 0.0 < state.most[i] <= _EVEN * state.least[i]
-        # A flag does not change for long by chance.
-        since = state.records - state.smooth[i]
-        stuck = rough <= STUCK * state.least[i] and state.changes[i] * since >= _CHANGES * state.records
-        noisy = rough >= NOISY * state.most[i] and since >= _LASTS
-        alarm |= known and is_even and (noisy or stuck)
+        noisy, stuck = _beyond(state, i)
+        lasts = state.records - state.smooth[i] >= _LASTS
+        alarm |= known and ((noisy >= 1.0 and lasts) or stuck >= 1.0)
     return alarm
 
 
 def step_evidence(state: WatchState, k: int) -> FloatArray:
     """Return the evidence that each channel of a unit is noisy or stuck, 1 where it is."""
     found = np.zeros(state.mean.shape[1])
-    if k == 0:
-        noisy = state.rough / np.maximum(NOISY * state.most, _NEVER)
-        still = state.changes * (state.records - state.smooth) >= _CHANGES * state.records
-        stuck = np.where(still, STUCK * state.least / np.maximum(state.rough, _NEVER), 0.0)
-        is_even = (state.most > 0.0) & (state.most <= _EVEN * state.least)
-        largest = np.where(is_even, np.maximum(noisy, stuck), 0.0)
+    for i in range(len(state.rough)) if k == 0 else ():
         # What is a quarter short of it has half of the evidence.
-        found[: len(largest)] = np.clip(2.0 * largest - 1.0, 0.0, _MOST)
+        found[i] = min(max(2.0 * max(*_beyond(state, i)) - 1.0, 0.0), _MOST)
     return found
 
 
