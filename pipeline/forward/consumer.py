@@ -15,7 +15,7 @@ from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_group, for_topic
 from resonance.pipeline.kafka.clients import librdkafka, new_client
 from resonance.pipeline.kafka.errors import right_refused
-from resonance.pipeline.kafka.log_reader import LogReader, is_passing, records_of
+from resonance.pipeline.kafka.log_reader import LogReader, assign_unpaused, is_passing, records_of
 from resonance.pipeline.records import Record, TopicPartition
 
 WAITING: Final = 1_000
@@ -185,9 +185,7 @@ class AlertConsumer:
         # In the order of their offsets.
         self.waiting += [each for at in here if at not in known for each in self.open[at].values()]
         self._committed = {at: committed[at] for at in known}
-        consumer.assign([Place(*at, self._next[at]) for at in here])
-        # A pause survives it.
-        consumer.resume([Place(*at) for at in here])
+        assign_unpaused(consumer, [Place(*at, self._next[at]) for at in here])
         self.joined, self._is_paused = True, False
 
     def _revoked(self, *_: Any) -> None:

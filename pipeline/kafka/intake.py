@@ -14,7 +14,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Offset
 from resonance.pipeline.kafka.librdkafka import MESSAGE, handle_of
-from resonance.pipeline.kafka.log_reader import records_of
+from resonance.pipeline.kafka.log_reader import assign_unpaused, records_of
 from resonance.pipeline.record_columns import Headers, RecordColumns
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.text import messages as kernels
@@ -39,7 +39,7 @@ class Intake(Protocol):
     """Takes what a consumer has fetched."""
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Let records come from these positions on; none comes that was fetched before."""
+        """Let records come from these positions on, without a pause; none comes that was fetched before."""
 
     def poll(self, seconds: float = 0.0) -> Event | None:
         """Serve the consumer's callbacks; return an event, if one came within so many seconds."""
@@ -246,7 +246,7 @@ class PublicIntake:
 
 
 def _assign(consumer: Consumer, positions: Mapping[TopicPartition, int]) -> None:
-    consumer.assign([Offset(*partition, offset) for partition, offset in positions.items()])
+    assign_unpaused(consumer, [Offset(*partition, offset) for partition, offset in positions.items()])
 
 
 def _event(message: Message) -> Event:

@@ -215,10 +215,7 @@ class LogReader:
         where no record came for `patience` seconds, or where the first offset no longer exists.
         """
         ends = {partition: end for partition, (first, end) in ranges.items() if first < end}
-        # Ends an earlier read that its caller has left.
-        self._consumer.assign([Place(*partition, ranges[partition][0]) for partition in ends])
-        # A pause survives it.
-        self._consumer.resume([Place(*partition) for partition in ends])
+        assign_unpaused(self._consumer, [Place(*partition, ranges[partition][0]) for partition in ends])
         moved = time.monotonic()
         while ends:
             self._check_cancelled()
@@ -322,6 +319,16 @@ class LogReader:
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():
             raise RestoreCancelledError
+
+
+def assign_unpaused(consumer: Consumer, places: Collection[Place]) -> None:
+    """Assign partitions and end their pauses, which outlive an assignment; ends an earlier read, too.
+
+    Whether a partition goes on is requested before it is assigned: librdkafka drops a request that comes while it
+    starts the partition, and the pause would have no end (confluentinc/librdkafka, issue 5591).
+    """
+    consumer.resume([Place(place.topic, place.partition) for place in places])
+    consumer.assign(list(places))
 
 
 def sizes(memory: MemoryBudget | None, *, foreign: bool) -> dict[str, int]:

@@ -374,8 +374,6 @@ class ClientThread(threading.Thread):
     def _seek(self, positions: Mapping[TP, int]) -> None:
         self.void()
         self._intake.assign(positions)
-        # A pause outlives the assignment.
-        self._consumer.resume([Place(*tp) for tp in self._paused])
         self._paused = set()
         self._order.begin(positions)
         self.missing -= {tp.topic for tp in positions}

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.intake import PublicIntake
 from resonance.pipeline.kafka.log_reader import LogReader, sizes
 from resonance.pipeline.memory_budget import LEAST, MIB, MemoryBudget
 
@@ -113,6 +114,40 @@ def test_a_process_with_a_budget_reads_no_more_at_once_than_it_has_room_for(monk
     assert read == list(range(499))
     assert consumer.requested[0] == 64
     assert set(consumer.requested[1:]) == {10}
+
+
+class Starting(Full):
+    """Ten records of one partition, as long as it is not paused; while it starts, requests to go on are lost."""
+
+    def __init__(self):
+        super().__init__(0, 0)
+        self.is_paused = self.is_starting = False
+
+    def assign(self, places):
+        self.is_starting = True
+
+    def pause(self, places):
+        self.is_paused = True
+
+    def resume(self, places):
+        self.is_paused = self.is_paused and self.is_starting
+
+    def unassign(self):
+        self.is_starting = False
+
+    def consume(self, most, timeout):
+        return [] if self.is_paused else [Message(offset, b"") for offset in range(10)]
+
+
+def test_a_pause_ends_although_what_comes_while_a_partition_starts_is_lost():
+    reader = LogReader(CLIENT, "g", 0.5)
+    reader._consumer.close()
+    reader._consumer = consumer = Starting()
+    for _ in range(2):
+        assert [len(records) for _, records in reader.read({("in", 0): (0, 8)})] == [8]
+    assert consumer.is_paused
+    PublicIntake(consumer).assign({("in", 0): 0})
+    assert not consumer.is_paused
 
 
 def test_a_process_with_a_budget_fetches_no_more_than_it_can_unpack(monkeypatch):
