@@ -29,15 +29,16 @@ class Alarm:
     feature: int | None = None
 
 
-def prepared(X: Array) -> FloatArray:
-    """Return records as the pipeline prepares them with the default engine."""
+def prepared(X: Array) -> tuple[FloatArray, FloatArray]:
+    """Return records as the pipeline prepares them with the default engine, and the grain of their columns."""
     preparation = Preparation([f"f{i}" for i in range(X.shape[1])], robust=True, project="auto")
     preparation.hold(X[: preparation.wanted])
     first = preparation.freeze()
-    return np.ascontiguousarray(np.concatenate([first, preparation.apply(X[len(first) :])]))
+    records = np.ascontiguousarray(np.concatenate([first, preparation.apply(X[len(first) :])]))
+    return records, preparation.grain()
 
 
-def watched(X: FloatArray, engine: str, own: Any = None) -> Iterator[Alarm]:
+def watched(X: FloatArray, grain: FloatArray, engine: str, own: Any = None) -> Iterator[Alarm]:
     """Yield the changes that the watch finds in prepared records behind an engine; `own`: records to place."""
     model, drift = ENGINES[engine](), StreamDrift(DEFAULTS)
     at = 0
@@ -47,7 +48,7 @@ def watched(X: FloatArray, engine: str, own: Any = None) -> Iterator[Alarm]:
         centres = None if drift.watch is None else drift.watch._state.centre[: drift.watch.cells].copy()
         offsets = np.arange(at, at + len(rows))
         answers = model.learn(rows).cluster[:, 0]
-        for _, found in drift.learn(model, rows, answers, Marks(offsets, offsets)):
+        for _, found in drift.learn(model, rows, answers, Marks(offsets, offsets), grain):
             if found.change.kind == "drift":
                 yield _alarm(found.change, None if own is None else X[own], centres)
         at += len(rows)
@@ -75,6 +76,7 @@ def adwin(X: FloatArray) -> Iterator[Alarm]:
                 yield Alarm(record, feature=feature)
 
 
-def alarms(X: FloatArray, detector: str, engine: str, own: Any = None) -> list[Alarm]:
-    """Return the alarms of a detector in prepared records."""
-    return list(watched(X, engine, own) if detector == "watch" else adwin(X))
+def alarms(records: Array, detector: str, engine: str, own: Any = None) -> list[Alarm]:
+    """Return the alarms of a detector in records, once they are prepared."""
+    X, grain = prepared(records)
+    return list(watched(X, grain, engine, own) if detector == "watch" else adwin(X))

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from bench.drift.detectors import Alarm, alarms, prepared
+from bench.drift.detectors import Alarm, alarms
 from bench.drift.streams import MOVES, changed, unchanging
 
 AT, AFTER = 6_000, 4_500
@@ -59,7 +59,7 @@ def of_changes(kind: str, d: int, kinds: int, seeds: int, detector: str, engine:
     delays, before, cells, features = [], 0, [], []
     for seed in range(seeds):
         stream = changed(kind, d, kinds, seed, AT + AFTER, AT)
-        found = alarms(prepared(stream.X), detector, engine, stream.own)
+        found = alarms(stream.X, detector, engine, stream.own)
         later = [alarm for alarm in found if alarm.record >= AT]
         before += len(found) - len(later)
         delays.append(float(later[0].record - AT) if later else math.inf)
@@ -89,7 +89,7 @@ def of_unchanging(
     """Run streams without a change, or with a rhythm, through a detector."""
     false = late = 0
     for seed in range(100, 100 + seeds):
-        found = alarms(prepared(unchanging(kind, d, kinds, seed, records)), detector, engine)
+        found = alarms(unchanging(kind, d, kinds, seed, records), detector, engine)
         false += len(found)
         late += sum(alarm.record >= SETTLED for alarm in found)
     total = seeds * records

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bench.drift.detectors import Alarm, alarms, prepared
+from bench.drift.detectors import Alarm, alarms
 from bench.streams import Array, load
 
 SETS: Final = ("statlog", "wdbc", "yeast")
@@ -89,6 +89,6 @@ def of_real(name: str, change: str, gradual: bool, seeds: int, detector: str, en
     if given is None:
         return None
     X, y = given
-    found = [alarms(prepared(stream(X, y, change, seed, gradual=gradual)), detector, engine) for seed in range(seeds)]
+    found = [alarms(stream(X, y, change, seed, gradual=gradual), detector, engine) for seed in range(seeds)]
     kind = f"{change}, gradual" if gradual else change
     return Score(name, kind, detector, seeds, *score(found))

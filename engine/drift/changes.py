@@ -8,7 +8,7 @@ from resonance.engine.base import FloatArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_after
-from resonance.engine.drift.steps import step_evidence, step_ratio
+from resonance.engine.drift.steps import is_stuck, step_evidence, step_ratio, steps_since
 
 ChangeKind = Literal["drift", "settled", "recovered"]
 FeatureChange = Literal["moved", "widened", "narrowed"]
@@ -245,7 +245,7 @@ def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, shar
         if which < 2:
             onset = float((state.onset, state.size_onset)[which][k, c])
         else:  # The unit may have begun anew while steps were other ones.
-            onset = max(state.seen[k] - state.records + state.smooth[c], 0.0)
+            onset = max(int(state.seen[k]) - state.records + steps_since(state, c), 0)
         since = _marked(state, k, int(onset))
         strongest = each.max(axis=1)
         change: FeatureChange
@@ -253,9 +253,11 @@ def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, shar
             if strongest[c] < CLEAR:
                 break
             one, (s, q, rough) = (k, c), each[c].tolist()
-            if rough >= CLEAR and rough >= max(s, q):
+            if rough >= CLEAR and (rough >= max(s, q) or is_stuck(state, c)):
                 ratio = step_ratio(state, c)
-                after[c] = state.last[c] if ratio < 1.0 else means[c]
+                if ratio < 1.0:
+                    onset = max(int(state.seen[k]) - state.records + steps_since(state, c), 0)
+                    after[c] = _mean_since(state, one, onset)
                 change = "widened" if ratio > 1.0 else "narrowed"
                 found = float(means[c]), float(after[c]), float(spreads[c]), ratio
                 channels.append(ChangedChannel(c, change, rough, *found))

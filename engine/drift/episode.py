@@ -19,7 +19,7 @@ from resonance.engine.drift.changes import (
 )
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_evidence
-from resonance.engine.drift.steps import take_steps
+from resonance.engine.drift.steps import HELD_STUCK, hold_steps, take_steps
 from resonance.kernels.arithmetic import jit
 
 _LONGEST = 8
@@ -40,7 +40,7 @@ def _restart_features(state: WatchState, k: int, rules: Rules, base: int) -> Non
         is_known = (limit < np.inf) & (doublings == 0)
         known[:] = np.where(is_known, limit * theta / rules.threshold, 0.0)
     state.old[k], state.old_spread[k], state.old_usual[k] = means_of(state, k), spreads_of(state, k), state.usual[k]
-    state.whole[k] = 0.0
+    state.whole[k] = state.power[k] = 0.0
     for name in layout.CLEARED:
         getattr(state, name)[k] = 0.0
     state.seen[k] = state.watched[k] = 0
@@ -71,11 +71,13 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
             continue
         found.append(changed_unit(state, rules, k, each, share))
         sums, steps = each[:, :2], each[: rules.d, 2]
-        # Steps have a baseline of their own.
-        take_steps(state, steps >= CLEAR)
+        if opens:
+            # Steps have a baseline of their own.
+            hold_steps(state, steps >= CLEAR)
         if sums.max() >= CLEAR:
             base = layout.BASE if k else layout.STREAM_BASE
             _restart_features(state, k, rules, base)
+            state.steady = state.steady if k else state.records
             state.moved_cells += k > 0
         if share >= CLEAR:
             _restart_share(state, k)
@@ -108,11 +110,23 @@ def _share_is_back(state: WatchState, k: int) -> bool:
 
 
 @jit
+def is_changing(state):
+    """Whether an episode is open in which units begin new baselines; one of steps alone has none."""
+    return state.open == 1 and (state.flag.any() or state.share_flag.any())
+
+
+@jit
 def is_over(state, rules, units):
-    """Whether an episode is open, and every unit concerned has its new baseline, or it has lasted for long."""
+    """Whether an episode is open, and every unit concerned has its new baseline, or it has lasted for long.
+
+    One of steps alone is over when these are usual again; what is noisy for long is usual then.
+    """
     lasted = state.records - 1 - state.start
     if state.open == 0 or lasted < rules.hold:
         return False
+    if not is_changing(state):
+        is_stuck = (state.held == HELD_STUCK).any()
+        return not is_stuck and (lasted >= _LONGEST * rules.hold or not state.held.any())
     for k in range(units):
         features = state.flag[k] == 1 and state.watched[k] == 0
         if features or (state.share_flag[k] == 1 and not state.share_threshold[k] < np.inf):
@@ -122,7 +136,10 @@ def is_over(state, rules, units):
 
 def end_episode(state: WatchState, rules: Rules, units: int) -> tuple[ChangeKind, list[ChangedUnit]]:
     """End the open episode; return how it ended, and what its units are like."""
-    back, found = True, []
+    # What was noisy for long is usual from now on; what goes on in the next episode is not over.
+    back, found = is_changing(state) or not state.held.any(), list[ChangedUnit]()
+    if is_over(state, rules, units):
+        take_steps(state)
     state.open = 0
     state.episodes += 1
     for k in range(units):
@@ -138,4 +155,4 @@ def end_episode(state: WatchState, rules: Rules, units: int) -> tuple[ChangeKind
         state.flag[k] = state.share_flag[k] = 0
     if state.gone > 0 or (state.moved_cells > 0 and state.moved_shares > 0):
         state.rebuild = 1
-    return "recovered" if back and found else "settled", found
+    return "recovered" if back else "settled", found

@@ -68,6 +68,7 @@ class WatchState(Table):
     moved_shares: int = ints(high="records", rows="head")  # of the episode, whose share did
     gone: int = ints(high="records", rows="head")  # of these, cells that hardly have any record left
     next_look: int = ints(low=STRIDE, rows="head")  # records at which the cells of a young stream are looked at
+    steady: int = ints(high="records", rows="head")  # record after which its steps may be other ones
 
     middle: FloatArray = _channel()  # of the range
     gain: FloatArray = _channel()  # 1 / width of the range; during the first records the sum of squares
@@ -105,7 +106,8 @@ class WatchState(Table):
     inflation: FloatArray = _channel()  # inflation that is known from before the last change
     size_inflation: FloatArray = _channel()
 
-    whole: FloatArray = _plain()  # sum of the values since the restart, not clipped
+    whole: FloatArray = _plain()  # sums of the values since the restart, not clipped, and of their squares
+    power: FloatArray = _plain()
     usual: FloatArray = _plain()  # their mean in the baseline, and in the one before the last change
     old_usual: FloatArray = _plain()
 
@@ -115,8 +117,11 @@ class WatchState(Table):
     rough: FloatArray = _step()  # mean step of late
     least: FloatArray = _step()  # between which that usually is
     most: FloatArray = _step()
-    smooth: FloatArray = _step()  # record of the stream at which it was there last
-    changes: FloatArray = _step()  # records that were other ones than those before
+    smooth: FloatArray = _step()  # record of the stream at which it was not noisy last
+    changes: FloatArray = _step()  # share of the records of late that were other ones than those before
+    moved: FloatArray = _step()  # the last of them
+    longest: FloatArray = _step()  # most records from one to the next, of late
+    held: FloatArray = _step()  # 1: it has been reported as noisy, 2: as stuck, and is so still
 
     seen: IntArray = _number(high="records")  # records since the restart
     check: IntArray = _number()  # of them at which the next baseline is due
@@ -202,7 +207,14 @@ PARAMETERS = (
     Parameter("hold", int, 500, "records that an episode lasts at least", 64, 1_000_000),
     Parameter("ordinary", int, 5, "returns after which all between a unit's places is ordinary", 1, 1_000_000),
     Parameter("returning", int, 0, "returns of a unit each of which doubles the records of its next baseline", 0, 8),
-    Parameter("leaps", int, 0, "whether thresholds of rare flags are higher, and what is usual is not clipped", 0, 1),
+    Parameter(
+        "leaps",
+        int,
+        0,
+        "whether rare flags, steps, and ranges that do not hold, are looked after",
+        0,
+        1,
+    ),
     Parameter("cells", int, 32, "cells, at most", 0, 64),
 )
 

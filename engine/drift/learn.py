@@ -2,9 +2,9 @@
 
 import numpy as np
 from resonance.engine.drift import layout
-from resonance.engine.drift.episode import is_over
+from resonance.engine.drift.episode import is_changing, is_over
 from resonance.engine.drift.shares import close_share_block
-from resonance.engine.drift.steps import follow_steps
+from resonance.engine.drift.steps import HELD_STUCK, follow_steps
 from resonance.kernels.arithmetic import inline, jit
 from resonance.kernels.borrowed import borrow
 
@@ -14,6 +14,10 @@ _ERRORS = 3.0
 """Standard errors of the baseline that an allowance carries."""
 _SLACK = 1.15
 """What Bennett's exponent is to Bernstein's, within a tenth where it matters."""
+_TOO_NARROW, _TOO_WIDE = 4.0, 0.0625
+"""Mean square of clipped values above which their range is measured anew, and variance below which it is."""
+_LATEST = 4
+"""Bases after which a first baseline is taken in whatever range there is."""
 
 
 @jit
@@ -139,15 +143,20 @@ def _mark_record(state, k, seen, offset, time):
 
 
 @jit
-def _measure_range(state, k, d, seen, x):
-    """Take one of the first records into centre and width of every feature's range; the last one ends it."""
+def _measure_range(state, k, rules, seen, x):
+    """Take one of the first records into centre and width of every feature's range; the last one ends it.
+
+    Behind a change no range is narrower than before: a wave goes nowhere in 32 records.
+    """
+    d = rules.d
     for i in range(d):
         e = x[i] - state.middle[k, i]
         state.middle[k, i] += e / (seen + 1)
         state.gain[k, i] += e * (x[i] - state.middle[k, i])
     if seen == layout.RANGE - 1:
         for i in range(d):
-            state.gain[k, i] = 1.0 / max(np.sqrt(state.gain[k, i] / 31), layout.FLOOR)
+            least = max(state.old_spread[k, i], layout.FLOOR) if rules.leaps else layout.FLOOR
+            state.gain[k, i] = 1.0 / max(np.sqrt(state.gain[k, i] / 31), least)
         state.middle[k, d:], state.gain[k, d:] = 0.0, 1.0
 
 
@@ -175,6 +184,7 @@ def _sum_up(state, k, value, clipped):
     for i in range(state.mean.shape[1]):
         y = clipped[i]
         state.whole[k, i] += value[i]
+        state.power[k, i] += value[i] * value[i]
         state.squares[k, i] += y * y
         state.block[k, i] += y
         state.size_block[k, i] += abs(y)
@@ -195,8 +205,13 @@ def _accumulate(before, onset, excess, up, down, now):
 @jit
 def _follow(state, k, seen, value, clipped):
     """Move the cumulative sums of a watched unit; return whether one is beyond its threshold."""
-    alarm, now = False, float(seen)
+    alarm, now, is_any_stuck, d = False, float(seen), False, len(state.held)
     for i in range(state.mean.shape[1]):
+        # What a feature does while it is stuck has been reported, and what the sums of all do by it.
+        is_stuck = is_any_stuck if i >= d else state.held[i] == HELD_STUCK
+        is_any_stuck |= is_stuck
+        if is_stuck:
+            continue
         y = clipped[i]
         state.late[k, i] += (value[i] - state.late[k, i]) * 0.0625
         excess = (y - state.mean[k, i]) * state.inverse_spread[k, i]
@@ -241,7 +256,7 @@ def learn_record(state, k, rules, x, offset, time):
     if seen & 7 == 0:
         _mark_record(state, k, seen, offset, time)
     if seen < layout.RANGE:
-        _measure_range(state, k, rules.d, seen, x)
+        _measure_range(state, k, rules, seen, x)
         return False
     value, clipped = state.room[0], state.room[1]
     _standardise(state, k, rules, x, value, clipped)
@@ -253,17 +268,44 @@ def learn_record(state, k, rules, x, offset, time):
     if records % layout.BLOCK == 0:
         _close_block(state, k, records == layout.BLOCK)
     if records == state.check[k]:
-        _check_baseline(state, k, rules, layout.BASE if k else layout.STREAM_BASE, alarm)
+        _check_baseline(state, k, rules, alarm, offset, time)
     return alarm
 
 
 @jit
-def _check_baseline(state, k, rules, base, alarm):
-    """Take a unit's baseline, which is due after a record, unless the unit is suspicious."""
-    records = state.seen[k] - layout.RANGE
-    if not alarm and (not state.watched[k] or _is_quiet(state, k)):
+def _check_baseline(state, k, rules, alarm, offset, time):
+    """Take a unit's baseline, which is due after a record, unless the unit is suspicious, or its ranges do not hold."""
+    records, base = state.seen[k] - layout.RANGE, layout.BASE if k else layout.STREAM_BASE
+    first = rules.leaps > 0 and state.watched[k] == 0 and records < _LATEST * base
+    if first and _measure_again(state, k, rules, records):
+        state.seen[k] = layout.RANGE
+        state.mark[k, :, 0], state.mark_time[k, :, 0] = offset, time
+    elif not alarm and (not state.watched[k] or _is_quiet(state, k)):
         take_baseline(state, k, rules, records, base)
     state.check[k] = 2 * records
+
+
+@jit
+def _measure_again(state, k, rules, records):
+    """Measure the ranges anew in which most values were cut, or hardly differ; return whether there was any.
+
+    A wave, or a device that starts, goes far in a day, and nowhere in its first 32 records.
+    """
+    found = False
+    for i in range(rules.d):
+        g, mean, square = state.gain[k, i], state.total[k, i] / records, state.squares[k, i] / records
+        is_wide = square - mean * mean < _TOO_WIDE and g * layout.FLOOR < 1.0
+        if square > _TOO_NARROW or is_wide:
+            at = state.whole[k, i] / records
+            spread = np.sqrt(max(state.power[k, i] / records - at * at, 0.0)) / g
+            state.middle[k, i] += at / g
+            state.gain[k, i] = 1.0 / max(spread, layout.FLOOR)
+            found = True
+    if found:
+        state.whole[k] = state.power[k] = state.total[k] = state.squares[k] = state.sizes[k] = 0.0
+        state.before[k] = state.size_before[k] = state.block_squares[k] = state.block_products[k] = 0.0
+        state.size_squares[k] = state.size_products[k] = 0.0
+    return found
 
 
 _MOST_VOTES = 64
@@ -295,7 +337,7 @@ def _vote(state, k, answer):
 
 
 @jit
-def learn_batch(state, rules, X, answers, offsets, times, start):
+def learn_batch(state, rules, X, answers, offsets, times, grain, start):
     """Watch a batch from record `start` on, until there is an alarm, an episode is over, or the batch ends.
 
     Return the first record that was not watched, and whether there is an alarm.
@@ -305,8 +347,10 @@ def learn_batch(state, rules, X, answers, offsets, times, start):
     for t in range(start, len(batch)):
         state.records += 1
         x, offset, time = batch[t], offsets[t], times[t]
-        rough = rules.leaps > 0 and follow_steps(state, x)
-        alarm = learn_record(state, 0, rules, x, offset, time) | (rough and state.watched[0] == 1)
+        rough = rules.leaps > 0 and follow_steps(state, x, grain)
+        # While baselines are new ones a change of steps waits: their end would say nothing of it.
+        rough = rough and state.watched[0] == 1 and not is_changing(state)
+        alarm = learn_record(state, 0, rules, x, offset, time) | rough
         if units > 1:
             k = _nearest(state, cells, x) + 1
             state.count[k] += 1

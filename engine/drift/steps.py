@@ -1,4 +1,4 @@
-"""How far a stream goes from record to record: whether a feature is stuck, or noisy, also on a wave.
+"""How a stream goes from record to record: whether a feature is stuck, or noisy, also on a wave.
 
 A wave hides both from sums that know nothing of order: what is stuck stays between its ends, and what is noisy adds
 little to its spread.
@@ -10,65 +10,88 @@ from resonance.engine.drift import layout
 from resonance.engine.drift.layout import WatchState
 from resonance.kernels.arithmetic import jit
 
-NOISY, STUCK = 2.5, 0.04
-"""How many times the largest, and the smallest, mean step there was the present one is of a feature that changed."""
+NOISY = 2.5
+"""How many times the most there was the mean step of late is of a feature that is noisy."""
+HELD_NOISY, HELD_STUCK = 1.0, 2.0
+"""What a feature has been reported as, until it is usual again."""
+_USUAL = 1.25
+"""The same at which it is no longer."""
+_CHANGE = 0.04
+"""Part of the least mean step there was from which a step is one, where no rounding hides it."""
 _LATE = 0.125
 """Weight of a block in the mean step of late."""
 _EVEN = 4.0
 """How many times the smallest mean step the largest is at most where steps are even: others pause, as switches do."""
-_NEVER, _MOST = 1e-300, 10.0
-"""A step of nothing, and the most evidence that there is."""
-_FOLLOWS = 1.0 / 512.0
-"""Part of the way to the mean step of late by which what is usual widens with each block."""
-_LASTS = 128
-"""Records that a feature is noisy: what goes elsewhere has been reported by then."""
-_CHANGES = 30.0
-"""Changes that would have come while a feature is stuck: by chance there is none once in e^30."""
+_MOST = 10.0
+"""The most evidence that there is."""
+_FOLLOWS, _FORGETS = 1.0 / 512.0, 1.0 / 4096.0
+"""Part of the way to the mean step of late by which what is usual widens, and narrows, with each block."""
+_RATE, _LONGEST = 1.0 / 512.0, 1.0 / 32768.0
+"""Weight of a record in the share of those that changed, and part of the longest pause that it takes away."""
+_LASTS, _BEHIND = 128, 48
+"""Records that a feature is noisy: what goes elsewhere has been reported by then; and by which that is seen late."""
+_CHANGES, _PAUSES = 30.0, 3.0
+"""Changes that would have come while a feature is stuck: by chance there is none once in e^30; and pauses as long."""
 _FARTHEST, _FEW = 8.0, 64
 """Mean steps that one step counts at most, and records before which it counts as it is."""
 
 
 @jit
 def _beyond(state, i):
-    """Return the mean step of late in bounds of what is noisy, and the bound of what is stuck in it; 0 where uneven."""
-    rough, least, most = state.rough[i], state.least[i], state.most[i]
-    if not 0.0 < most <= _EVEN * least:
+    """Return the mean step of late in bounds of what is noisy, and the present pause in those of what is stuck."""
+    if not 0.0 < state.most[i] <= _EVEN * state.least[i]:
         return 0.0, 0.0
-    # A flag does not change for long by chance.
-    due = state.changes[i] * (state.records - state.smooth[i]) >= _CHANGES * state.records
-    return rough / (NOISY * most), STUCK * least / max(rough, _NEVER) if due else 0.0
+    pause = state.records - state.moved[i]
+    due = min(pause * state.changes[i] / _CHANGES, pause / max(_PAUSES * state.longest[i], 1.0))
+    return state.rough[i] / (NOISY * state.most[i]), due
 
 
 @jit
-def follow_steps(state, x):
-    """Take the step to a record; return whether a feature is stuck or noisy."""
+def follow_steps(state, x, grain):
+    """Take the step to a record; return whether a feature is stuck or noisy.
+
+    `grain` is how far apart values of a feature may be that were one before they were spread over their rounding.
+    """
     # After a change of the stream its steps may be other ones, too.
-    known, alarm = state.seen[0] > layout.STREAM_BASE, False
+    alarm, records = False, state.records
+    known = records - state.steady > layout.STREAM_BASE
     for i in range(len(x)):
-        step = abs(x[i] - state.last[i]) if state.records > 1 else 0.0
+        step = abs(x[i] - state.last[i]) if records > 1 else 0.0
         state.last[i] = x[i]
-        state.changes[i] += step > 0.0
-        is_bounded = state.records > _FEW and state.most[i] > 0.0
+        is_change = step > max(_CHANGE * state.least[i], grain[i])
+        state.changes[i] += ((1.0 if is_change else 0.0) - state.changes[i]) * max(_RATE, 1.0 / records)
+        state.longest[i] -= state.longest[i] * _LONGEST
+        if is_change:
+            # One that has been reported is known: the next is reported when it is longer.
+            part = _PAUSES if state.held[i] == HELD_STUCK else 1.0
+            state.longest[i] = max(state.longest[i], (records - state.moved[i]) / part)
+            state.moved[i] = records
+        is_bounded = records > _FEW and state.most[i] > 0.0
         state.steps[i] += min(step, _FARTHEST * state.most[i]) if is_bounded else step
-    if state.records % layout.BLOCK != 0:
+    if records % layout.BLOCK != 0:
         return False
     for i in range(len(x)):
         step = state.steps[i] / layout.BLOCK
         state.steps[i] = 0.0
-        if state.records <= layout.STREAM_BASE // 2:
+        if records <= layout.STREAM_BASE // 2:
             # The plain mean as yet.
-            state.rough[i] += (step - state.rough[i]) * layout.BLOCK / state.records
+            state.rough[i] += (step - state.rough[i]) * layout.BLOCK / records
             state.least[i] = state.most[i] = state.rough[i]
             continue
         state.rough[i] += (step - state.rough[i]) * _LATE
-        rough, part = state.rough[i], _FOLLOWS if known else 1.0
-        state.most[i] += max(rough - state.most[i], 0.0) * part
-        state.least[i] += min(rough - state.least[i], 0.0) * part
-        if not known or state.least[i] <= rough <= state.most[i]:
-            state.smooth[i] = state.records
+        rough, most, least = state.rough[i], state.most[i], state.least[i]
+        is_pausing = records - state.moved[i] >= layout.BLOCK
+        if (state.held[i] == HELD_NOISY and rough <= _USUAL * most) or (state.held[i] == HELD_STUCK and not is_pausing):
+            state.held[i] = 0.0
+        # What is stuck is not usual, also before it can be reported.
+        if state.held[i] == 0.0 and _beyond(state, i)[1] < 1.0:
+            widens, narrows = (_FOLLOWS, _FORGETS) if known else (1.0, 0.0)
+            state.most[i] += max(rough - most, 0.0) * widens + min(rough - most, 0.0) * narrows
+            state.least[i] += min(rough - least, 0.0) * widens + max(rough - least, 0.0) * narrows
         noisy, stuck = _beyond(state, i)
-        lasts = state.records - state.smooth[i] >= _LASTS
-        alarm |= known and ((noisy >= 1.0 and lasts) or stuck >= 1.0)
+        if noisy < 1.0:
+            state.smooth[i] = records
+        alarm |= known and state.held[i] == 0.0 and (records - state.smooth[i] >= _LASTS or stuck >= 1.0)
     return alarm
 
 
@@ -81,13 +104,32 @@ def step_evidence(state: WatchState, k: int) -> FloatArray:
     return found
 
 
+def is_stuck(state: WatchState, channel: int) -> bool:
+    """Whether a feature that is noisy or stuck is stuck."""
+    noisy, stuck = _beyond(state, channel)
+    return bool(stuck >= noisy)
+
+
+def steps_since(state: WatchState, channel: int) -> int:
+    """Return the record of the stream since which a feature is stuck, or about since which it is noisy."""
+    return int(state.moved[channel] if is_stuck(state, channel) else state.smooth[channel] - _BEHIND)
+
+
 def step_ratio(state: WatchState, channel: int) -> float:
-    """Return how many times as long the steps of late are as usual ones."""
-    usual = float(np.sqrt(state.least[channel] * state.most[channel]))
-    return float(state.rough[channel]) / max(usual, _NEVER)
+    """Return how many times as long the steps of late are as usual ones; 0 of what is stuck."""
+    if is_stuck(state, channel):
+        return 0.0
+    return float(state.rough[channel] / (np.sqrt(state.least[channel]) * np.sqrt(state.most[channel])))
 
 
-def take_steps(state: WatchState, changed: BoolArray) -> None:
-    """Let the steps of late of the features that changed be usual from now on; what was stuck once may be so again."""
-    state.most[changed] = np.maximum(state.most, state.rough)[changed]
-    state.least[changed & (state.rough < state.least)] = 0.0
+def hold_steps(state: WatchState, changed: BoolArray) -> None:
+    """Report the features that changed no more until they are usual again."""
+    for i in np.flatnonzero(changed).tolist():
+        state.held[i] = HELD_STUCK if is_stuck(state, i) else HELD_NOISY
+
+
+def take_steps(state: WatchState) -> None:
+    """Let the steps of late of the features that are still noisy be usual from now on."""
+    noisy = state.held == HELD_NOISY
+    state.most[noisy] = np.maximum(state.most, state.rough)[noisy]
+    state.held[noisy] = 0.0

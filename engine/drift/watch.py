@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from resonance.engine.base import Cluster, FloatArray, IntArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.changes import ChangedUnit, ChangeKind, DriftChange, change_of
-from resonance.engine.drift.episode import end_episode, is_over, raise_alarm
+from resonance.engine.drift.episode import end_episode, is_changing, is_over, raise_alarm
 from resonance.engine.drift.layout import (
     PARAMETERS,
     channels_of,
@@ -94,7 +94,9 @@ class DriftWatch(Parametrised):
         """Whether an episode is open."""
         return self._state.open == 1
 
-    def learn(self, X: ArrayLike, answers: IntArray, offsets: IntArray, times: IntArray) -> list[DriftChange]:
+    def learn(
+        self, X: ArrayLike, answers: IntArray, offsets: IntArray, times: IntArray, grain: FloatArray | None = None
+    ) -> list[DriftChange]:
         """Watch records that the engine has learned.
 
         Parameters
@@ -105,6 +107,8 @@ class DriftWatch(Parametrised):
             Cluster of each on the first level; -1 for none.
         offsets, times : ndarray of int64, shape (n,)
             Offset and time of each record, in milliseconds since 1970.
+        grain : ndarray of shape (dimension,), optional
+            How far apart values of a feature may be that were one before they were spread over their rounding.
 
         Returns
         -------
@@ -118,19 +122,20 @@ class DriftWatch(Parametrised):
         if any(column.shape != (len(batch),) for column in columns):
             raise ValueError(f"{len(batch)} records, but {[len(column) for column in columns]} answers, offsets, times")
         found, first = [], self.records
-        for index, kind, units in self._learned(batch, *columns):
+        grain = np.zeros(self.dimension) if grain is None else grain
+        for index, kind, units in self._learned(batch, *columns, grain):
             if kind is not None:
                 found.append(change_of(kind, index, first + index, self.cells, self._rules.threshold, units))
         return found
 
-    def _learned(self, batch: FloatArray, *columns: IntArray) -> Iterator[_Happened]:
+    def _learned(self, batch: FloatArray, *columns: IntArray | FloatArray) -> Iterator[_Happened]:
         """Watch a batch; yield what happens to episodes."""
         units, done, state = self.cells + 1 if self.cells > 1 else 1, 0, self._state
         while done < len(batch):
             done, alarm = learn_batch(state, self._rules, batch, *columns, done)
             if alarm:
                 # What follows on steps alone, which have no new baseline, is another change.
-                if state.open and not (state.flag.any() or state.share_flag.any()):
+                if state.open and not is_changing(state):
                     yield done - 1, *end_episode(state, self._rules, units)
                 opens, changed = raise_alarm(state, self._rules, units)
                 yield done - 1, "drift" if opens else None, changed
@@ -146,7 +151,7 @@ class DriftWatch(Parametrised):
             Returns the number of confirmed clusters of the engine's first level; called where it matters.
         """
         state, records = self._state, self.records
-        if records == 0 or records % layout.STRIDE or state.open:
+        if records == 0 or records % layout.STRIDE or is_changing(state):
             return False
         young = state.next_look <= layout.YOUNG and records >= state.next_look
         while young and state.next_look <= records:
@@ -227,9 +232,9 @@ class DriftWatch(Parametrised):
             cells = len(arrays["centre"])
             require(0 <= cells <= watch._most, f"{cells} cells")
             if "leaps" not in given:  # What is usual, and steps, were not kept then.
-                arrays["last_mark"] = np.zeros(1, np.int64)
-                arrays["plain"] = np.zeros((cells + 1, 3, channels_of(dimension)))
-                arrays["steps"] = np.zeros((dimension, 7))
+                arrays |= {"last_mark": np.zeros(1, np.int64), "head": np.append(arrays["head"], 0)}
+                arrays["plain"] = np.zeros((cells + 1, 4, channels_of(dimension)))
+                arrays["steps"] = np.zeros((dimension, 10))
             watch._state = new_state(dimension, cells)
             put_state(watch._state, arrays)
         except (KeyError, TypeError, ValueError, IndexError, ParameterError) as error:

@@ -127,6 +127,15 @@ class Columns:
         """Return raw records, the first of which has this number, with values spread over their steps."""
         return spread_steps(raw, self.table.step, number, further) if self._has_steps else raw
 
+    def grain(self) -> FloatArray:
+        """Return, for each column, how far apart values may be that were one before they were spread."""
+        table, found = self.table, np.zeros(self._count)
+        if self._has_steps:
+            plain = table.values == 0
+            slope = np.where(table.bend > 0.0, table.bend, 1.0) * table.width
+            found[table.first[plain]] = (table.step / slope)[plain]
+        return found
+
     def transform(self, raw: FloatArray, clip: bool) -> tuple[FloatArray, IntArray, int, int]:
         """Return columns, (feature, code) of each record's fault, values outside their range, and faulty records."""
         prepared = np.empty((len(raw), self._count))

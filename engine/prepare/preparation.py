@@ -270,6 +270,13 @@ class Preparation:
         """
         return self._prepared(self._scalable(X))[0]
 
+    def grain(self) -> FloatArray:
+        """Return, for each column, how far apart values may be that were one before they were spread over a step.
+
+        0 where none are, as of axes. Of a feature with a logarithm it is the most that it can be.
+        """
+        return self._columns.grain() if self._axes is None else np.zeros(self.dimension)
+
     def transform_next(self, X: ArrayLike) -> FloatArray:
         """Prepare records that are not learned, each as `apply` would the next one; nothing changes."""
         return self._prepared(self._columns.spread(self._rows(X), self._number, 0))[0]

@@ -166,8 +166,9 @@ class Episode:
         return 2 * same > len(sign.moves)
 
     def _echoes(self, sign: Sign) -> bool:
-        """Whether a sign is of hours that a changed stream has not had since, in records that name nothing new."""
-        if self.share < WHOLE or sign.rule != "unlike" or (sign.values and not sign.is_known):
+        """Whether a sign is of hours that a changed stream has not had since, in records that name nothing far off."""
+        is_far = any(value.is_far for value in sign.values.values()) and not sign.is_known
+        if self.share < WHOLE or sign.rule != "unlike" or is_far:
             return False
         return 0 <= sign.onset - self.began <= ECHO_SECONDS
 

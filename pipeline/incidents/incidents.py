@@ -287,7 +287,7 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
     share = max(sign.unlike for sign in signs)
     if len(group) == 1 and known >= MANY and share >= BROKEN:
         # Into the first trough of a daily wave records go by and by, and values are hardly off.
-        is_far = any(abs(each.value - each.usual) > each.high - each.low for each in group[0].values.values())
+        is_far = any(each.is_far for each in group[0].values.values())
         if share >= ABRUPT or is_far or len(rules) > 1:
             return "broke"
     if not rules & {"unlike", "new_cluster", "emerged"}:
@@ -305,12 +305,11 @@ def _names(streams: Sequence[str | None], known: int) -> str:
 
 
 def _value(each: IncidentFeature, with_usual: bool) -> str:
-    if "ratio" in each and each["ratio"] <= STUCK:
-        return f"{each['feature']} stays at {number(each['value'])}"
-    if "ratio" in each:
+    if "ratio" in each and each["ratio"] > STUCK:
         return f"{each['feature']} varies {number(each['ratio'])} times as much"
+    how = "stays at " if "ratio" in each else ""
     usual = f", usually {number(each['usual'])}" if with_usual and each["usual"] is not None else ""
-    return f"{each['feature']} {number(each['value'])}{usual}"
+    return f"{each['feature']} {how}{number(each['value'])}{usual}"
 
 
 def _swings(group: Sequence[Episode], since: str) -> str:

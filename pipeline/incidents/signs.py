@@ -24,15 +24,13 @@ MOST: Final = 20_000
 PEERS: Final = 200
 """Streams of a fleet with which one that broke is compared."""
 
-NOISY: Final = 3.0
+NOISY: Final = 2.5
 """How many times as much a feature varies that is rather noisy than at another place."""
 
 STUCK: Final = 0.05
 """Part of what it varied that is left of a feature that is stuck."""
 
-FROM_STUCK: Final = 3.0
-"""Spreads by which a value where a feature is stuck may be from its mean."""
-
+_VARIES: Final = ("widened", "narrowed")
 _NAMED: Final = itemgetter("feature", "value", "low", "high")
 _MOVED: Final = itemgetter("before", "after", "shift", "ratio")
 
@@ -54,8 +52,8 @@ class Move(NamedTuple):
 
     @property
     def is_noise(self) -> bool:
-        """Whether it is about where it was, and varies far more, or no more."""
-        return abs(self.shift) <= FROM_STUCK if self.is_stuck else self.ratio >= NOISY and abs(self.shift) <= 1.0
+        """Whether it varies far more about where it was, or no more, wherever that is."""
+        return self.is_stuck or (self.ratio >= NOISY and abs(self.shift) <= 1.0)
 
 
 class Value(NamedTuple):
@@ -69,6 +67,11 @@ class Value(NamedTuple):
     def usual(self) -> float:
         """The middle of what it usually is."""
         return 0.5 * (self.low + self.high)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether it is beyond the usual ones by half of what these have from end to end."""
+        return abs(self.value - self.usual) > self.high - self.low
 
     def is_close(self, other: float) -> bool:
         """Whether another value differs by no more than the usual ones from their middle."""
@@ -396,7 +399,11 @@ class SignTable:
         time = seconds(drift["time"])
         onset = seconds(drift["since"]["time"]) if "since" in drift else time
         drifts = f"{stream}/{version}/drift"
-        moves, varies = _moves(("moved",), ended, drift), _moves(("widened", "narrowed"), ended, drift)
+        moves, varies = _moves(("moved",), ended, drift), _moves(_VARIES, ended, drift)
+        first = _moves(("moved", *_VARIES), drift)
+        if first and all(move.is_noise for move in first.values()):
+            # Its end also names what a wave has done meanwhile.
+            moves, varies = ({name: each[name] for name in each.keys() & first.keys()} for each in (moves, varies))
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],

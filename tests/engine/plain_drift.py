@@ -13,8 +13,8 @@ FIELDS = (
     *("SY", "SYY", "SA", "BY", "BA", "PY", "PA", "BYY", "BYP", "BAA", "BAP"),
     *OUTLIVING,
 )
-PLAIN = ("W", "U", "OLDU")
-STEPS = ("X", "SUM", "R", "LO", "HI", "AT", "N")
+PLAIN = ("W", "WW", "U", "OLDU")
+STEPS = ("X", "SUM", "R", "LO", "HI", "AT", "N", "MOVED", "LONG", "HELD")
 SHARE_OUTLIVING = ("OLDR", "PREVR", "RLO", "RHI")
 SHARE = (
     *("SN", "SNN", "SNP", "PN", "P0", "HU", "MU", "HD", "MD", "HR", "WU", "WD", "OU", "OD", "BU", "BD"),
@@ -63,6 +63,7 @@ class PlainDrift:
     moved: int = 0
     rates: int = 0
     gone: int = 0
+    steady: int = 0
     next: int = 512
     centres: list[list[float]] = field(default_factory=list)
     rows: list[list[float]] = field(default_factory=list)
@@ -81,7 +82,7 @@ class PlainDrift:
         unit.number.CHECK = base
         return unit
 
-    def learn(self, x: list[float], answer: int, offset: int) -> None:
+    def learn(self, x: list[float], answer: int, offset: int, grain: list[float] | None = None) -> None:
         self.t += 1
         watching = [self.units[0]]
         if len(self.centres) >= 2:
@@ -96,17 +97,33 @@ class PlainDrift:
             else:
                 n.NAME, n.VOTE = answer, 1
             watching.append(own)
-        rough = bool(self.leaps) and self.follow_steps(x)
+        rough = bool(self.leaps) and self.follow_steps(x, grain or [0.0] * self.d)
+        rough = rough and bool(self.units[0].number.WATCHED) and not self.changing()
         alarms = [self.take(unit, x, offset) for unit in watching]
-        alarms[0] |= rough and bool(self.units[0].number.WATCHED)
+        alarms[0] |= rough
         if len(watching) > 1 and self.t % 64 == 0:
             alarms += [self.close_block(unit, offset) for unit in self.units[1:]]
         if any(alarms):
-            if self.opened and not any(unit.number.FLAG or unit.number.RFLAG for unit in self.units):
+            if self.opened and not self.changing():
                 self.end(offset)
             self.alarm(offset)
-        if self.opened and self.t - 1 - self.start >= self.hold:
+        if self.over():
             self.end(offset)
+
+    def changing(self) -> bool:
+        return self.opened and any(unit.number.FLAG or unit.number.RFLAG for unit in self.units)
+
+    def over(self) -> bool:
+        lasted = self.t - 1 - self.start
+        if not self.opened or lasted < self.hold:
+            return False
+        if not self.changing():
+            held = [c.HELD for c in self.steps]
+            return 2.0 not in held and (lasted >= 8 * self.hold or 1.0 not in held)
+        waits = any(
+            (u.number.FLAG and not u.number.WATCHED) or (u.number.RFLAG and inf == u.share.HR) for u in self.units
+        )
+        return not waits or lasted >= 8 * self.hold
 
     def distance(self, x: list[float], centre: list[float]) -> float:
         total = 0.0
@@ -115,12 +132,17 @@ class PlainDrift:
             total += e * e
         return total
 
-    def follow_steps(self, x: list[float]) -> bool:
-        alarm, known = False, self.units[0].number.NN > 512
-        for c, v in zip(self.steps, x, strict=True):
+    def follow_steps(self, x: list[float], grain: list[float]) -> bool:
+        alarm, known = False, self.t - self.steady > 512
+        for c, v, g in zip(self.steps, x, grain, strict=True):
             step = abs(v - c.X) if self.t > 1 else 0.0
             c.X = v
-            c.N += step > 0
+            changes = step > max(0.04 * c.LO, g)
+            c.N += (changes - c.N) * max(1.0 / 512.0, 1.0 / self.t)
+            c.LONG -= c.LONG / 32768.0
+            if changes:
+                c.LONG = max(c.LONG, (self.t - c.MOVED) / (3.0 if c.HELD == 2 else 1.0))
+                c.MOVED = float(self.t)
             c.SUM += min(step, 8.0 * c.HI) if self.t > 64 and c.HI > 0.0 else step
             if self.t % 8:
                 continue
@@ -130,22 +152,35 @@ class PlainDrift:
                 c.LO = c.HI = c.R
                 continue
             c.R += (step - c.R) * 0.125
-            part = 1.0 / 512.0 if known else 1.0
-            c.HI += max(c.R - c.HI, 0.0) * part
-            c.LO += min(c.R - c.LO, 0.0) * part
-            if not known or c.LO <= c.R <= c.HI:
+            if (c.HELD == 1 and c.R <= 1.25 * c.HI) or (c.HELD == 2 and self.t - c.MOVED < 8):
+                c.HELD = 0.0
+            if c.HELD == 0 and self.beyond(c)[1] < 1.0:
+                wider, narrower = (1.0 / 512.0, 1.0 / 4096.0) if known else (1.0, 0.0)
+                c.HI += max(c.R - c.HI, 0.0) * wider + min(c.R - c.HI, 0.0) * narrower
+                c.LO += min(c.R - c.LO, 0.0) * wider + max(c.R - c.LO, 0.0) * narrower
+            noisy, stuck = self.beyond(c)
+            if noisy < 1.0:
                 c.AT = float(self.t)
-            stuck = c.R <= 0.04 * c.LO and c.N * (self.t - c.AT) >= 30.0 * self.t
-            noisy = c.R >= 2.5 * c.HI and self.t - c.AT >= 128
-            alarm |= known and 0.0 < c.HI <= 4.0 * c.LO and (noisy or stuck)
+            alarm |= known and c.HELD == 0 and (self.t - c.AT >= 128 or stuck >= 1.0)
         return alarm
 
-    def step_evidence(self, c: Any) -> float:
+    def beyond(self, c: Any) -> tuple[float, float]:
+        """Return how noisy a feature is, and how stuck, 1 at the bounds."""
         if not 0.0 < c.HI <= 4.0 * c.LO:
-            return 0.0
-        still = c.N * (self.t - c.AT) >= 30.0 * self.t
-        largest = max(c.R / max(2.5 * c.HI, 1e-300), 0.04 * c.LO / max(c.R, 1e-300) if still else 0.0)
-        return clip(2.0 * largest - 1.0, 0.0, 10.0)
+            return 0.0, 0.0
+        pause = self.t - c.MOVED
+        return c.R / (2.5 * c.HI), min(pause * c.N / 30.0, pause / max(3.0 * c.LONG, 1.0))
+
+    def step_evidence(self, c: Any) -> float:
+        return clip(2.0 * max(self.beyond(c)) - 1.0, 0.0, 10.0)
+
+    def is_stuck(self, c: Any) -> bool:
+        noisy, stuck = self.beyond(c)
+        return stuck >= noisy
+
+    def stepped(self, c: Any) -> int:
+        """Return the record of the stream since which a feature is stuck, or noisy."""
+        return int(c.MOVED) if self.is_stuck(c) else int(c.AT - 48)
 
     def take(self, unit: Unit, x: list[float], offset: int) -> bool:
         n, number = unit.number.NN, unit.number
@@ -161,7 +196,8 @@ class PlainDrift:
                 c.G += e * (x[i] - c.C)
             if n == 31:
                 for i, c in enumerate(unit.channels):
-                    c.C, c.G = (c.C, 1.0 / max(sqrt(c.G / 31), 1e-3)) if i < self.d else (0.0, 1.0)
+                    least = max(c.OLDS, 1e-3) if self.leaps else 1e-3
+                    c.C, c.G = (c.C, 1.0 / max(sqrt(c.G / 31), least)) if i < self.d else (0.0, 1.0)
             return False
         nb = n - 31
         value = [clip((x[i] - unit.channels[i].C) * unit.channels[i].G, -1000.0, 1000.0) for i in range(self.d)]
@@ -174,12 +210,15 @@ class PlainDrift:
             value += [one / sqrt(self.d), other / sqrt(self.d)]
             y += [clip(v, -3.0, 3.0) for v in value[self.d :]]
         alarm = False
-        for c, v, w in zip(unit.channels, value, y, strict=True):
+        stuck = [c.HELD == 2 for c in self.steps]
+        stuck += [any(stuck)] * (self.ch - self.d)
+        for c, v, w, is_stuck in zip(unit.channels, value, y, stuck, strict=True):
             c.W += v
+            c.WW += v * v
             c.SYY += w * w
             c.BY += w
             c.BA += abs(w)
-            if number.WATCHED:
+            if number.WATCHED and not is_stuck:
                 alarm |= self.follow(c, v, w, n)
         if nb % 8:
             return alarm
@@ -193,12 +232,32 @@ class PlainDrift:
                 c.BYP += b * c.PY
                 c.BAP += a * c.PA
             c.PY, c.PA, c.BY, c.BA = b, a, 0.0, 0.0
-        if nb == number.CHECK:
+        if nb == number.CHECK and self.leaps and not number.WATCHED and nb < 4 * unit.base and self.again(unit, nb):
+            number.NN, number.CHECK = 32, 2 * nb
+            for marks in unit.marks:
+                marks[0] = offset
+        elif nb == number.CHECK:
             suspicious = any(abs(c.S) >= 0.25 * c.HS or abs(c.Q) >= 0.25 * c.HQ for c in unit.channels)
             if not alarm and not (number.WATCHED and suspicious):
                 self.baseline(unit, nb)
             number.CHECK = 2 * nb
         return alarm
+
+    def again(self, unit: Unit, n: int) -> bool:
+        """Measure ranges anew that do not hold; return whether there was any."""
+        found = False
+        for c in unit.channels[: self.d]:
+            mean, square = c.SY / n, c.SYY / n
+            if square > 4 or (square - mean * mean < 0.0625 and c.G * 1e-3 < 1):
+                at = c.W / n
+                spread = sqrt(max(c.WW / n - at * at, 0.0)) / c.G
+                c.C += at / c.G
+                c.G = 1.0 / max(spread, 1e-3)
+                found = True
+        if found:
+            for c in unit.channels:
+                c.SY = c.SYY = c.SA = c.W = c.WW = c.PY = c.PA = c.BYY = c.BYP = c.BAA = c.BAP = 0.0
+        return found
 
     def follow(self, c: Any, v: float, y: float, n: int) -> bool:
         c.E += (v - c.E) * 0.0625
@@ -368,11 +427,12 @@ class PlainDrift:
             unit = self.units[k]
             sums = any(max(of[:2]) >= 0.5 for of in self.strengths(unit))
             self.describe(k, features[k], shares[k], joined)
-            for c in self.steps if k == 0 else []:
+            for c in self.steps if k == 0 and not joined else []:
                 if self.step_evidence(c) >= 0.5:
-                    c.HI, c.LO = max(c.HI, c.R), 0.0 if c.R < c.LO else c.LO
+                    c.HELD = 2.0 if self.is_stuck(c) else 1.0
             if sums:
                 self.restart(unit)
+                self.steady = self.steady if k else self.t
                 self.moved += k > 0
             if shares[k] >= 0.5:
                 s, kept = unit.share, unit.share.OLDR
@@ -419,7 +479,7 @@ class PlainDrift:
             sums = [(-e, i, which) for i, pair in enumerate(strengths) for which, e in enumerate(pair)]
             _, i, which = min(sums)
             onset = unit.channels[i].OQ if which else unit.channels[i].OS
-            since = self.marked(unit, max(n - self.t + int(self.steps[i].AT), 0) if which == 2 else int(onset))
+            since = self.marked(unit, max(n - self.t + self.stepped(self.steps[i]), 0) if which == 2 else int(onset))
         w, m, hit, miss = (s.WU, s.BU, s.HU, s.MU) if rises else (s.WD, s.BD, s.HD, s.MD)
         after = s.P0
         if m > 0 and share > 0:
@@ -431,7 +491,7 @@ class PlainDrift:
         clear = [(-max(pair), i) for i, pair in enumerate(strengths) if max(pair) >= 0.5]
         for evidence, i in sorted(clear)[:5]:
             c, (of_s, of_q, of_steps) = unit.channels[i], strengths[i]
-            if of_steps >= 0.5 and of_steps >= max(of_s, of_q):
+            if of_steps >= 0.5 and (of_steps >= max(of_s, of_q) or self.is_stuck(self.steps[i])):
                 self.describe_steps(i, c, of_steps)
                 continue
             moved = of_s >= 0.5 or of_s >= of_q
@@ -455,21 +515,24 @@ class PlainDrift:
 
     def describe_steps(self, i: int, c: Any, evidence: float) -> None:
         own, before = self.steps[i], c.U
-        ratio = own.R / max(sqrt(own.LO * own.HI), 1e-300)
-        onset = self.marked(self.units[0], max(self.units[0].number.NN - self.t + int(own.AT), 0))
-        after = own.X if ratio < 1.0 else before
+        ratio = 0.0 if self.is_stuck(own) else own.R / (sqrt(own.LO) * sqrt(own.HI))
+        at = max(self.units[0].number.NN - self.t + self.stepped(own), 0)
+        onset, after, left = self.marked(self.units[0], at), before, 1.0
+        for _ in range(min(self.units[0].number.NN - at, 400)):
+            left *= 0.9375
+        if ratio < 1.0:
+            late = c.MU if left == 1 else c.MU + (c.E - c.MU) / (1 - left)
+            after = c.C + late / c.G
         spread = 1.0 / (c.RHO * c.G)
         self.rows.append([3, self.t - 1, i, 1 if ratio > 1.0 else 2, evidence, before, after, spread, ratio, onset])
 
     def end(self, offset: int) -> None:
-        waits = any(
-            (u.number.FLAG and not u.number.WATCHED) or (u.number.RFLAG and inf == u.share.HR) for u in self.units
-        )
-        if waits and self.t - 1 - self.start < 8 * self.hold:
-            return
-        self.opened = False
         concerned = [unit for unit in self.units if unit.number.FLAG or unit.number.RFLAG]
-        back = bool(concerned)
+        back = bool(concerned) or all(c.HELD == 0 for c in self.steps)
+        for c in self.steps if self.over() else []:
+            if c.HELD == 1:
+                c.HI, c.HELD = max(c.HI, c.R), 0.0
+        self.opened = False
         for unit in concerned:
             s, number = unit.share, unit.number
             if number.RFLAG:
@@ -493,7 +556,7 @@ class PlainDrift:
 
     def look(self, clusters: list[Any]) -> None:
         """Take new cells where they are due; called after every record that `STRIDE` divides."""
-        if self.opened:
+        if self.changing():
             return
         young = self.next <= 65536 and self.t >= self.next
         while young and self.next <= self.t:

@@ -7,6 +7,7 @@ import pytest
 from resonance.engine import ParameterError, StateError
 from resonance.engine.drift import DriftWatch, layout
 from resonance.engine.drift.watch import KIND, REVISION
+from resonance.engine.prepare import Preparation
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import packed, stored_fields
 
@@ -35,14 +36,14 @@ def moved(n=6_144, at=3_000, by=0.3):
     return X, where
 
 
-def learn(watch, X, where, sizes=(512,), restored=False, found=clusters):
+def learn(watch, X, where, sizes=(512,), restored=False, found=clusters, grain=None):
     """Return the changes and the watch; batches take the sizes in turn, as far as there is room."""
     changes, done, turn = [], 0, 0
     while done < len(X):
         end = min(done + min(watch.room, sizes[turn % len(sizes)]), len(X))
         turn += 1
         offsets = np.arange(watch.records, watch.records + end - done) * 2
-        changes += watch.learn(X[done:end], where[done:end] + 10, offsets, offsets * 1_000)
+        changes += watch.learn(X[done:end], where[done:end] + 10, offsets, offsets * 1_000, grain)
         done = end
         if watch.wants_cells(lambda: len(found())):
             watch.take_cells(found())
@@ -426,13 +427,15 @@ def test_offsets_are_exact_as_far_as_a_state_counts():
     assert found[1] == [[offset + far for offset in offsets] for offsets in found[0]]
 
 
-@pytest.mark.parametrize(("height", "most"), [(0.5, 4), (1.0, 4), (3.0, 5), (10.0, 0)])
-def test_a_wave_of_a_day_is_soon_ordinary(height, most):
+@pytest.mark.parametrize("leaps", [0, 1])
+@pytest.mark.parametrize(("height", "most"), [(0.5, 4), (1.0, 4), (3.0, 5), (10.0, 4)])
+def test_a_wave_of_a_day_is_soon_ordinary(height, most, leaps):
     episodes = []
     for seed in range(3):
         rng, t = np.random.default_rng(seed), np.arange(20 * 1_440)[:, None]
         X = height * np.sin(2 * np.pi * (t / 1_440 + rng.random(3))) + rng.normal(size=(len(t), 3))
-        changes, _ = learn(DriftWatch(3, returning=2), X / X.std(axis=0), np.zeros(len(t), np.int64), found=list)
+        watch, X = DriftWatch(3, returning=2, leaps=leaps), X / X.std(axis=0)
+        changes, _ = learn(watch, X, np.zeros(len(t), np.int64), found=list)
         episodes.append(sum(change.kind == "drift" for change in changes))
         assert all(change.record < 7 * 1_440 for change in changes)
     assert max(episodes) <= most
@@ -447,22 +450,68 @@ def test_what_is_stuck_or_noisy_on_a_wave_is_reported(fault, change, seed):
         X[6_000:, 1] = X[6_000, 1]
     elif fault:
         X[6_000:, 1] += 0.08 * rng.normal(size=2_000)
-    changes, _ = learn(
-        DriftWatch(3, leaps=1), X[: len(t) if fault == "noisy" else 7_000], np.zeros(len(t), int), found=list
-    )
-    [unit] = changes[0].units if fault else [None]
-    assert [change.kind for change in changes] == (["drift", "settled"] if fault else [])
+    changes, _ = learn(DriftWatch(3, leaps=1), X, np.zeros(len(t), int), found=list)
+    # It is open as long as it lasts, however much is waited for.
+    assert [change.kind for change in changes] == (["drift"] if fault else [])
     if fault:
+        [unit] = changes[0].units
         [channel] = unit.channels
         assert (channel.channel, channel.change) == (1, change)
-        assert changes[0].record < 6_300
-        assert 5_900 < unit.since.offset / 2 < 6_100
-        assert channel.ratio > 2.5 if fault == "noisy" else (channel.ratio < 0.05 and channel.after == X[6_000, 1])
+        assert changes[0].record < (6_045 if fault == "stuck" else 6_300)
+        assert abs(unit.since.offset / 2 - 6_000) < (8 if fault == "stuck" else 100)
+        after = pytest.approx(X[6_000, 1], abs=0.02)
+        assert channel.ratio > 2.5 if fault == "noisy" else (channel.ratio == 0.0 and channel.after == after)
+
+
+@pytest.mark.parametrize(("rounded", "noise"), [(0.1, 0.5), (0.1, 0.2), (1.0, 1.0)])
+def test_a_rounded_sensor_is_stuck_whenever_it_is(rounded, noise):
+    """Values are spread over their rounding, so that no record is the same as the one before."""
+    rng, t = np.random.default_rng(3), np.arange(16_000)
+    raw = 61 + 3 * np.sin(2 * np.pi * t / 1440) + noise * rng.normal(size=len(t))
+    raw[6_000:6_700], raw[12_000:12_900] = raw[6_000], raw[12_000]
+    preparation = Preparation(["temp"], robust=True)
+    preparation.hold(np.round(raw / rounded)[: preparation.wanted, None] * rounded)
+    X = [preparation.freeze()]
+    assert preparation.grain()[0] > 0.0
+    for row in np.split(np.round(raw / rounded)[len(X[0]) :, None] * rounded, 100):
+        X.append(preparation.apply(row))
+    X = np.concatenate(X)
+    changes, _ = learn(DriftWatch(1, leaps=1), X, np.zeros(len(t), int), found=list, grain=preparation.grain())
+    assert [change.kind for change in changes] == ["drift", "recovered"] * 2
+    for change, began in zip(changes[::2], (6_000, 12_000), strict=True):
+        [channel] = change.units[0].channels
+        assert channel.ratio == 0.0
+        assert abs(change.units[0].since.offset / 2 - began) < 64
+
+
+@pytest.mark.parametrize("constant", [0, 40])
+def test_a_range_that_does_not_hold_is_measured_anew(constant):
+    """The first records may be those of a device that starts, or of some minutes of a wave."""
+    rng, t = np.random.default_rng(4), np.arange(8_000)
+    X = 0.5 + 0.2 * np.sin(2 * np.pi * t / 500) * (constant == 0) + 0.02 * rng.normal(size=len(t))
+    X[:constant] = 0.2
+    X[6_000:] += 0.06 if constant else 5.0
+    changes, _ = learn(DriftWatch(1, leaps=1), X[:, None], np.zeros(len(t), int), found=list)
+    [channel] = changes[0].units[0].channels
+    assert changes[0].record - 6_000 < (50 if constant else 2_000)
+    assert channel.before == pytest.approx(0.5, abs=0.05)
+
+
+def test_what_is_stuck_waits_until_what_changed_has_a_baseline():
+    rng = np.random.default_rng(5)
+    X = 0.02 * rng.normal(size=(8_000, 2))
+    X[3_000:, 0] += 0.1
+    X[3_200:, 1] = X[3_200, 1]
+    changes, _ = learn(DriftWatch(2, leaps=1), X, np.zeros(len(X), int), found=list)
+    assert [change.kind for change in changes] == ["drift", "settled", "drift"]
+    [channel] = changes[2].units[0].channels
+    assert (channel.channel, channel.ratio) == (1, 0.0)
+    assert abs(changes[2].units[0].since.offset / 2 - 3_200) < 64
 
 
 def test_a_logger_that_repeats_its_record_is_one_change():
     X = 0.02 * np.random.default_rng(1).normal(size=(4_000, 12))
     X[3_000:] = X[3_000]
     changes, _ = learn(DriftWatch(12, leaps=1), X, np.zeros(len(X), int), found=list)
-    assert [change.kind for change in changes] == ["drift", "settled"]
+    assert [change.kind for change in changes] == ["drift"]
     assert "narrowed" in {channel.change for channel in changes[0].units[0].channels}

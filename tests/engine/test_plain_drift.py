@@ -30,7 +30,7 @@ def stream(seed, d, n=5_120, k=3, **given):
     X[1000:4000:7] = X[999]
     if "leaps" in given:  # A sensor that is noisy, and one that is stuck.
         X[3800:4100, 1] *= 9.0
-        X[4200:, 0] = 0.5
+        X[4200:, 0] = 0.5 + 0.04 * (rng.random(n - 4200) - 0.5)
     at, cluster, size, centre = [], [], [], []
     for t in range(512, n + 1, 512):
         for c in range(k if t < 3000 else k - 1):
@@ -43,6 +43,7 @@ def stream(seed, d, n=5_120, k=3, **given):
         "answer": np.where(rng.random(n) < 0.05, -1, where + 10 * (np.arange(n) > 2000)),
         "offset": np.arange(n) * 3 + 7,
         "params": json.dumps(given),
+        "grain": np.array([0.04, *np.zeros(d - 1)]),
         "cluster_at": np.array(at),
         "cluster_id": np.array(cluster),
         "cluster_size": np.array(size),
@@ -65,10 +66,10 @@ def stream(seed, d, n=5_120, k=3, **given):
     ],
 )
 def test_rows_and_state_are_those_of_the_specification(seed, d, given):
-    data = stream(seed, d, **given)
+    data = stream(seed, d, n=8_192 if "leaps" in given else 5_120, **given)
     plain = PlainDrift(d, **given)
     for t, (x, answer, offset) in enumerate(zip(data["X"], data["answer"], data["offset"], strict=True), start=1):
-        plain.learn([float(each) for each in x], int(answer), int(offset))
+        plain.learn([float(each) for each in x], int(answer), int(offset), data["grain"].tolist())
         if t % 512 == 0:
             plain.look(clusters_at(data, t))
     rows, watch = watched(data)
@@ -79,7 +80,7 @@ def test_rows_and_state_are_those_of_the_specification(seed, d, given):
     arrays = packed(state)
     assert arrays["head"].tolist() == [
         *(plain.t, plain.opened, plain.start, plain.seq, len(plain.centres), plain.rebuild),
-        *(plain.moved, plain.rates, plain.gone, plain.next),
+        *(plain.moved, plain.rates, plain.gone, plain.next, plain.steady),
     ]
     for k, unit in enumerate(plain.units):
         channel = np.array([[float(getattr(c, name)) for c in unit.channels] for name in FIELDS])

@@ -47,12 +47,13 @@ def watched(stream: Arrays, cut: int = STRIDE, *, restored: bool = False) -> tup
     """Return the normal rows of a stream, and its watch; `restored` after every batch."""
     X = stream["X"].astype(np.float64)
     watch, rows, done = DriftWatch(X.shape[1], **json.loads(str(stream["params"]))), list[list[float]](), 0
+    grain = stream["grain"] if "grain" in stream else np.zeros(X.shape[1])
     while done < len(X):
         end, first = min(done + min(watch.room, cut), len(X)), watch.records
         columns = [stream[name][done:end].astype(np.int64) for name in ("answer", "offset", "offset")]
         # The specification knows nothing of what a mean since a change is held against.
         with patch.object(changes, "_bounded", lambda one, seen, moved, after: after):
-            for index, kind, units in watch._learned(X[done:end], *columns):
+            for index, kind, units in watch._learned(X[done:end], *columns, grain):
                 record = first + index
                 if kind is not None:
                     number = watch._state.episodes - 1

@@ -141,7 +141,8 @@ def _features(unit: ChangedUnit, preparation: Any) -> list[DriftFeature]:
 
 
 def _feature(name: str, channel: ChangedChannel, before: float, after: float, spread: float) -> DriftFeature:
-    moved = abs(after - before) >= spread
+    # What stays at one place is so wherever that is.
+    moved = abs(after - before) >= spread and channel.ratio > 0.0
     described: DriftFeature = {
         "feature": name,
         "change": "moved" if moved else channel.change,

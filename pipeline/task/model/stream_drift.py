@@ -96,13 +96,18 @@ class StreamDrift:
         parts = [Marks(*(np.repeat(column, unknown) for column in end)), *held]
         return Marks(*(np.concatenate(columns)[-rows:] for columns in zip(*parts, strict=True)))
 
-    def learn(self, engine: Engine, X: FloatArray, answers: IntArray, marks: Marks) -> list[tuple[int, WatchedChange]]:
-        """Watch prepared rows that an engine has just learned, at most `room`, and return what has changed."""
+    def learn(
+        self, engine: Engine, X: FloatArray, answers: IntArray, marks: Marks, grain: FloatArray
+    ) -> list[tuple[int, WatchedChange]]:
+        """Watch prepared rows that an engine has just learned, at most `room`, and return what has changed.
+
+        `grain` is that of their preparation.
+        """
         if not len(X) or not DriftWatch.takes(X.shape[1]):
             return []
         if self.watch is None:
             self.watch = DriftWatch(X.shape[1], **self.parameters)
-        changes = self.watch.learn(X, answers, *marks)
+        changes = self.watch.learn(X, answers, *marks, grain)
         found = [(change.index, WatchedChange(change, self._generation)) for change in changes]
         if self.watch.wants_cells(lambda: len(_first_level(engine))) and self.watch.take_cells(_first_level(engine)):
             self._generation += 1
