@@ -414,6 +414,23 @@ def test_noise_and_a_stuck_sensor_are_no_new_level(shift, ratio, said):
     assert found["text"] == f"p1:d1: {said}; alone among 4 streams"
 
 
+def test_what_a_wave_has_done_until_noise_was_usual_is_no_part_of_it():
+    started = drift("p1:d1", 310, heat=(6.2, 6.3))
+    started[1]["units"] = changed("heat", "widened", shift=0.1, ratio=2.8)
+    units = changed("load", "moved", shift=4.0, ratio=0.5)
+    units[0]["features"] += changed("heat", "moved", shift=1.2, ratio=2.9)[0]["features"]
+    settled = output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=units)
+    (found,) = incidents(started, settled)
+    assert found["text"] == "p1:d1: drifted since 2026-05-06 05:05:00, heat varies 2.8 times as much"
+
+
+@pytest.mark.parametrize(("load", "apart"), [(6.9, 1), (19.0, 2)])
+def test_hours_that_a_changed_stream_has_not_had_are_no_news_where_they_are_near(load, apart):
+    new = alert("p1:d1", 310, "new_cluster", severity="info", share=0.9)
+    later = named(alert("p1:d1", 600), load=(load, 6.2))
+    assert len(incidents(named(alert("p1:d1", 300), heat=(31.0, 6.2)), new, later)) == apart
+
+
 def test_a_stuck_sensor_is_apart_from_the_wave_before():
     wave = [drift("p1:d1", 240 + 300 * at, seq=at, heat=((6.2, 9.0), (9.0, 6.2))[at % 2]) for at in range(4)]
     wave[3][1]["units"][0]["features"] += changed("load", "narrowed", shift=0.0, ratio=0.002)[0]["features"]
