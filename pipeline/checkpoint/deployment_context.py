@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import orjson
+from resonance.engine.drift.watch import REVISION as DRIFT_REVISION
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
@@ -26,7 +27,8 @@ BEYOND_TRANSACTION: Final = 30.0
 def program_revision(settings: Settings) -> str:
     """Return the revision of everything in this program that decides the bits of models under some settings."""
     texts = f".{KEYWORDS_REVISION}" if settings.input.text_path else ""
-    return f"{settings.engine_class.revision}.{settings.preparation_revision}.{DECODE_REVISION}{texts}"
+    watch = f".drift{DRIFT_REVISION}" if settings.drift_parameters is not None else ""
+    return f"{settings.engine_class.revision}.{settings.preparation_revision}.{DECODE_REVISION}{texts}{watch}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from resonance.engine import CAEA, SAART
+from resonance.engine.drift import watch as drift
 from resonance.engine.errors import StateError
 from resonance.engine.prepare.sparse import KIND, SparsePreparation, _occurring
 from resonance.engine.prepare.sparse_scale import REVISION
@@ -118,14 +119,15 @@ def test_an_engine_of_dense_records_is_refused(model):
         StreamModel.from_state("sa_art", "p0", model.state())
 
 
-def test_the_revision_is_that_of_the_preparation_in_use(monkeypatch):
+def test_the_revision_is_that_of_the_preparation_and_the_watch_in_use(monkeypatch):
     monkeypatch.setattr(fields, "SPARSE_REVISION", 7)
     dense = fields.REVISION
     sparse_log = sparse_records([BY_NAME])
     for given, log, revision in ((sparse_settings(), sparse_log, 7), (settings(), records([(1, 2, 3)] * 60), dense)):
         engine = given.engine_class.revision
         identity = DeploymentContext.of(given, {}, Deployment(1, {TOPIC: "id"})).identities[TOPIC]
-        assert identity.revision == f"{engine}.{revision}.{decoding.REVISION}"
+        watch = f".drift{drift.REVISION}" if given.input.sparse is None else ""
+        assert identity.revision == f"{engine}.{revision}.{decoding.REVISION}{watch}"
         worker = task(given)
         run(worker, log)
         (snapshot,) = worker.models.states()
