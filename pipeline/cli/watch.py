@@ -45,8 +45,8 @@ Kinds = Annotated[
         "-k",
         metavar="KIND",
         help="assignments, events, drift, alerts, dead-letters, clusters, or a kind of event: emerged, absorbed, "
-        "split, vanished, described, version_started, stream_ended; repeatable. By default all but assignments "
-        "and clusters.",
+        "split, vanished, described, version_started, stream_ended, and of drift rescaled, which drift leaves out; "
+        "repeatable. By default all but assignments, clusters and rescaled.",
     ),
 ]
 From = Annotated[str, typer.Option("--from", metavar=PLACE, help="Where to begin.")]

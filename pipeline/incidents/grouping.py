@@ -1,10 +1,10 @@
 """Signs that belong together: of one stream by time, of several by time and by features."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress
+from itertools import compress, islice
 from math import inf
 from operator import itemgetter
 from statistics import mean, median
@@ -42,6 +42,9 @@ ECHO_SECONDS: Final = 2 * 86_400.0
 QUIET: Final = ("silent", "dead_letters", "unconfirmed", "one_cluster", "share")
 """Rules whose alerts belong together by their rule alone."""
 
+Places = dict[str, tuple[float, float]]
+"""Between which values features went."""
+
 
 @dataclass(slots=True)
 class Episode:
@@ -60,8 +63,10 @@ class Episode:
     """Of its largest new cluster."""
     drifts: int = 0
     """How many drifts it has, without those that go on."""
-    places: dict[str, tuple[float, float]] = field(default_factory=dict)
+    places: Places = field(default_factory=dict)
     """Between which means each feature went, by all drifts."""
+    wide: Places = field(default_factory=dict)
+    """The same, with what is beside."""
     is_alone: bool = False
     """Whether it is of its stream alone: no other has the like."""
     is_drift: bool = True
@@ -90,11 +95,18 @@ class Episode:
         self.drifts += sign.rule == "drift" and not sign.continues
         for name, move in sign.moves.items():
             low, high = self.places.get(name, (inf, -inf))
-            self.places[name] = min(low, move.before, move.after), max(high, move.before, move.after)
+            low, high = min(low, move.before, move.after), max(high, move.before, move.after)
+            self.places[name] = low, high
+            self.wide[name] = low - BESIDE * (high - low), high + BESIDE * (high - low)
         if sign.time - self.signs[0].time <= WINDOW_RECORDS * self.pace:
             self._about = max(self._about, sign.onset)
             if sign.rule == "unlike":
                 self._known = min(self._known, sign.onset)
+
+    @property
+    def end(self) -> float:
+        """The last onset of a sign that it may take, or have shown, by its time."""
+        return max(self.settled + GAP_RECORDS * self.pace, self.latest + ECHO_SECONDS if self.share >= WHOLE else -inf)
 
     @property
     def family(self) -> str:
@@ -123,11 +135,7 @@ class Episode:
             return False
         if any(move.is_stuck for move in sign.varies.values()):
             return False  # No wave ends so.
-        inside = 0
-        for name in self.places.keys() & sign.moves.keys():
-            (low, high), after = self.places[name], sign.moves[name].after
-            inside += low - BESIDE * (high - low) <= after <= high + BESIDE * (high - low)
-        return 2 * inside > len(sign.moves)
+        return _ends_within(sign, self.wide)
 
     @property
     def centres(self) -> list[dict[str, float]]:
@@ -140,12 +148,7 @@ class Episode:
         return next((sign.values for sign in self.signs if sign.values), {})
 
     def takes(self, sign: Sign) -> bool:
-        """Whether a sign is of the same stream, kind and time; new clusters belong to a drift until it has settled.
-
-        A drift belongs to the one that it continues.
-        """
-        if sign.continues:
-            return any(each.key == sign.continues for each in self.signs)
+        """Whether a sign is of the same stream, kind and time; new clusters belong to a drift until it has settled."""
         if self._echoes(sign):
             return True
         apart = sign.onset - self.signs[0].time
@@ -157,8 +160,6 @@ class Episode:
 
     def has_shown(self, sign: Sign) -> bool:
         """Whether a drift ends, in most of its features, where a stream that has become another has gone."""
-        if sign.continues:
-            return any(each.key == sign.continues for each in self.later)
         if self.share < WHOLE or sign.rule != "drift" or not 0 <= sign.onset - self.began <= ECHO_SECONDS:
             return False
         gone = {name: Move(each.usual, each.value, 0.0, 1.0) for name, each in self.values.items()}
@@ -177,23 +178,67 @@ def _family(sign: Sign) -> str:
     return sign.rule if sign.rule in QUIET else "data"
 
 
+def _ends_within(drift: Sign, places: Places) -> bool:
+    """Whether a drift ends within some places in most of its features."""
+    ends = [(places[name], move.after) for name, move in drift.moves.items() if name in places]
+    return 2 * sum(low <= after <= high for (low, high), after in ends) > len(drift.moves)
+
+
+@dataclass(slots=True)
+class _StreamEpisodes:
+    """The episodes of a stream, and what finds the few of them that may take a sign."""
+
+    all: list[Episode] = field(default_factory=list)
+    _drifts: list[int] = field(default_factory=list)
+    """The numbers of those that began with a drift."""
+    _ends: list[tuple[float, int]] = field(default_factory=list)
+    """Their ends in order, each with the number."""
+    _of: dict[str, int] = field(default_factory=dict)
+    """Their numbers by the keys of their signs."""
+    _later: dict[str, int] = field(default_factory=dict)
+    """The same by the keys of their later drifts."""
+    _wide: Places = field(default_factory=dict)
+    """Between which values any of them went, with what is beside."""
+
+    def add(self, sign: Sign, pace: float) -> None:
+        """Let an episode that fits take a sign, or a new one."""
+        if sign.continues:
+            # A drift belongs to the one that it continues.
+            fitting, shown = ([own[sign.continues]] if sign.continues in own else [] for own in (self._of, self._later))
+        else:
+            near = sorted(number for _, number in self._ends[bisect_left(self._ends, (sign.onset,)) :])
+            fitting = [number for number in near if self.all[number].takes(sign)]
+            shown = [number for number in near if self.all[number].has_shown(sign)]
+        if shown and not set(shown) & set(fitting):
+            self._later[sign.key] = shown[-1]
+            self.all[shown[-1]].later.append(sign)
+            return
+        # A counter ends each drift where none was before: there it is not compared with each.
+        if not fitting and sign.rule == "drift" and _ends_within(sign, self._wide):
+            fitting = [*islice((number for number in reversed(self._drifts) if self.all[number].swings(sign)), 1)]
+        if fitting:
+            number = min(fitting, key=lambda each: abs(self.all[each].began - sign.onset))
+            del self._ends[bisect_left(self._ends, (self.all[number].end, number))]
+        else:
+            number = len(self.all)
+            self.all.append(Episode(sign.place, pace))
+            if sign.rule == "drift":
+                self._drifts.append(number)
+        self._of[sign.key] = number
+        self.all[number].add(sign)
+        for name in sign.moves:
+            (low, high), (least, most) = self.all[number].wide[name], self._wide.get(name, (inf, -inf))
+            self._wide[name] = min(low, least), max(high, most)
+        insort(self._ends, (self.all[number].end, number))
+
+
 def episodes(signs: Iterable[Sign], paces: dict[str, float]) -> list[Episode]:
     """Group the signs of each stream, which come in the order of time."""
     usual = median(paces.values()) if paces else 0.0
-    found: dict[str, list[Episode]] = {}
+    found: dict[str, _StreamEpisodes] = {}
     for sign in signs:
-        own = found.setdefault(sign.place, [])
-        fitting = [each for each in own if each.takes(sign)]
-        shown = [each for each in own if each.has_shown(sign)]
-        if shown and not any(each in fitting for each in shown):
-            shown[-1].later.append(sign)
-            continue
-        fitting = fitting or [each for each in own if each.swings(sign)][-1:]
-        if not fitting:
-            fitting = [Episode(sign.place, paces.get(sign.place, usual))]
-            own += fitting
-        min(fitting, key=lambda each: abs(each.began - sign.onset)).add(sign)
-    return sorted((each for own in found.values() for each in own), key=lambda each: (each.began, each.place))
+        found.setdefault(sign.place, _StreamEpisodes()).add(sign, paces.get(sign.place, usual))
+    return sorted((each for own in found.values() for each in own.all), key=lambda each: (each.began, each.place))
 
 
 @dataclass(slots=True)

@@ -37,6 +37,9 @@ USUAL: Final = ("events", "drift", "alerts", "dead-letters")
 
 EVENT_KINDS: Final[tuple[str, ...]] = get_args(ClusterEventKind)
 
+RESCALED: Final = "rescaled"
+"""The kind of drift event that is watched by its own name alone: of a fleet on a daily wave there are many."""
+
 SEEN_STREAMS: Final = 10_000
 """Most names of streams that are remembered, to offer the nearest of them."""
 
@@ -74,31 +77,40 @@ class Filter:
     """Kinds of events; empty for all."""
     streams: frozenset[str] = field(default_factory=frozenset)
     """Empty for all."""
+    drifts: frozenset[str] = frozenset({"drift"})
+    """Drift events: `RESCALED`, and "drift" for all others."""
     drift_once: bool = False
     """Whether alerts that say no more than the drift events beside them are left out."""
 
     @classmethod
     def of(cls, kinds: Sequence[str], streams: Sequence[str]) -> "Filter":
-        """Return the filter that the words of a command line mean; a kind of event implies events.
+        """Return the filter that the words of a command line mean; a kind of event implies its output.
 
         Raises `ConfigurationError`, with the nearest known word, for an unknown one.
         """
-        known = [*OUTPUTS, *EVENT_KINDS]
+        known = [*OUTPUTS, *EVENT_KINDS, RESCALED]
         # A topic is named after its kind, too.
         kinds = [KIND_OF.get(word, word) for word in kinds]
         for word in kinds:
             if word not in known:
                 raise ConfigurationError(f"--kind {word}: must be one of {', '.join(known)}{nearest(word, known)}")
         events = frozenset(word for word in kinds if word in EVENT_KINDS)
-        outputs = [word for word in OUTPUTS if word in kinds or (word == "events" and events)]
+        drifts = frozenset({"drift", RESCALED}.intersection(kinds) or {"drift"})
+        outputs = [
+            word
+            for word in OUTPUTS
+            if word in kinds or (word == "events" and events) or (word == "drift" and RESCALED in drifts)
+        ]
         # "events" beside "emerged" means all events.
-        return cls(tuple(outputs) or USUAL, frozenset() if "events" in kinds else events, frozenset(streams))
+        return cls(tuple(outputs) or USUAL, frozenset() if "events" in kinds else events, frozenset(streams), drifts)
 
     def wants(self, output: WatchedOutput) -> bool:
         """Whether an output is wanted; a dead letter belongs to no stream."""
         if self.streams and stream_of(output) not in self.streams:
             return False
-        if self.drift_once and "drift" in self.kinds and output.kind == "alerts":
+        if output.kind == "drift":
+            return (RESCALED if (output.payload or {}).get("kind") == RESCALED else "drift") in self.drifts
+        if self.drift_once and "drift" in self.kinds and "drift" in self.drifts and output.kind == "alerts":
             alert = output.payload or {}
             # One that ends without an event says why.
             if alert.get("rule") == "drift_open" and not ("reason" in alert or alert.get("evidence", {}).get("ended")):

@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -362,6 +363,21 @@ def test_what_a_later_release_says_otherwise_is_shown_as_it_stands():
 
 def test_the_name_of_a_topic_is_a_kind_too():
     assert Filter.of(["cluster-events", "drift-events"], ()).kinds == ("events", "drift")
+
+
+def test_other_ranges_do_not_bury_drift():
+    alert = WatchedOutput("alerts", None, {"rule": "drift_open", "kind": "opened"})
+    drift, range_ = (WatchedOutput("drift", None, {"kind": kind}) for kind in ("drift", "rescaled"))
+
+    def seen(*kinds):
+        wanted = replace(Filter.of(kinds, ()), drift_once=True)
+        return [each for each in (drift, range_, alert) if each.kind in wanted.kinds and wanted.wants(each)]
+
+    assert seen() == seen("drift") == seen("drift-events") == [drift]
+    assert seen("rescaled") == [range_]
+    assert seen("drift", "rescaled") == [drift, range_]
+    # The alert of a drift is only left out beside it.
+    assert seen("rescaled", "alerts") == [range_, alert]
 
 
 def test_a_drift_is_one_line_unless_each_alert_is_wanted():
