@@ -263,7 +263,9 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         {name for centre in centres for name in centre}
     )
     varies = {name: move for each in group for sign in each.signs for name, move in sign.varies.items()}
-    noise = [name for name, move in varies.items() if len(group) == 1 and move.is_noise]
+    # Where records were unlike all before, or a feature moved, that says more than how others vary.
+    said = (moves.keys() | group[0].values.keys()) - varies.keys()
+    noise = [name for name, move in varies.items() if len(group) == 1 and move.is_noise and (move.is_stuck or not said)]
     found: list[IncidentFeature] = []
     for name in [name for name in ranked if name not in noise][:SHOWN]:
         seen = [centre[name] for centre in centres if name in centre] + [each.value for each in values.get(name, ())]
