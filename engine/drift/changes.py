@@ -168,7 +168,8 @@ def strengths(state: WatchState, k: int) -> FloatArray:
         return np.zeros((state.mean.shape[1], 3))
     q = state.size_cusum[k] / state.size_threshold[k]
     sizes = np.where(q >= 0.0, q, -q / layout.DOWN)
-    return np.stack((np.abs(state.cusum[k]) / state.threshold[k], sizes, step_evidence(state, k)), axis=1)
+    limits = state.threshold[k] * np.where(state.cusum[k] * state.back[k] > 0.0, np.abs(state.back[k]), 1.0)
+    return np.stack((np.abs(state.cusum[k]) / limits, sizes, step_evidence(state, k)), axis=1)
 
 
 def _marked(state: WatchState, k: int, onset: int) -> Mark:
@@ -209,6 +210,9 @@ def _bounded(state: WatchState, one: tuple[int, int], moved: bool, after: float)
         # The baseline may have been taken anew since, so that the sum is of two of them.
         mean = min(max(mu + side * excess * width, -layout.CLIP), layout.CLIP)
         far, distance = side * estimate, side * (mean - mu)
+        # Of many records the sum knows more than the mean of late, such as of a flag that is seldom set.
+        if records > _OLDEST and side * mean < 0.5 * layout.CLIP and distance > 0.0:
+            return float(state.middle[one]) + mean / float(state.gain[one])
         # Where half of the values were clipped, their mean lies further out.
         if 0.0 < far <= distance + width or (far > 0.0 and side * mean >= 0.5 * layout.CLIP):
             return after

@@ -110,6 +110,7 @@ class WatchState(Table):
     power: FloatArray = _plain()
     usual: FloatArray = _plain()  # their mean in the baseline, and in the one before the last change
     old_usual: FloatArray = _plain()
+    back: FloatArray = _plain()  # times `threshold` is higher to the side of before the last change; its sign is that
 
     # Of the stream, in prepared units: how far it goes from record to record.
     last: FloatArray = _step()  # its last record

@@ -15,7 +15,9 @@ _ERRORS = 3.0
 _SLACK = 1.15
 """What Bennett's exponent is to Bernstein's, within a tenth where it matters."""
 _TOO_NARROW, _TOO_WIDE = 4.0, 0.0625
-"""Mean square of clipped values above which their range is measured anew, and variance below which it is."""
+"""Mean square of clipped values above which their range is measured anew, and variance of all below which it is."""
+_LEAST_HALF = 0.1
+"""Least half of the way back, in spreads, that is watched for."""
 _LATEST = 4
 """Bases after which a first baseline is taken in whatever range there is."""
 
@@ -86,6 +88,20 @@ def _measure(state, k, rules, records):
     return variance, variance_q
 
 
+@inline
+def _half_back(state, k, i, rules):
+    """Return half of the spreads from the mean of a feature back to that of before the last change; 0 where it is far.
+
+    Between two known places the middle is the best allowance: a rate that rose eightfold falls by few of its spreads.
+    """
+    if rules.leaps == 0 or i >= rules.d or state.old_spread[k, i] == 0.0 or state.returns[k] >= rules.ordinary:
+        return 0.0
+    g = state.gain[k, i]
+    at = state.middle[k, i] + state.mean[k, i] / g
+    half = 0.5 * (state.old[k, i] - at) * g * state.inverse_spread[k, i]
+    return half if _LEAST_HALF <= abs(half) < rules.step else 0.0
+
+
 @jit
 def take_baseline(state, k, rules, records, base):
     """Take the mean of the records since the restart as the baseline; `base` is how many a first one has."""
@@ -114,10 +130,16 @@ def take_baseline(state, k, rules, records, base):
         if first or state.threshold[k, i] == np.inf or t == np.inf:
             state.cusum[k, i], state.onset[k, i] = 0.0, state.seen[k]
             state.late[k, i] = state.mean[k, i]
-        allowance = rules.step + _ERRORS * np.sqrt(min(t, float(records)) / records)
-        state.allowed_up[k, i], state.allowed_down[k, i] = allowance + up * rho, allowance + down * rho
-        t *= _leap((layout.CLIP + abs(state.mean[k, i])) * rho, rules.step, rules.theta, rules.leaps)
-        state.threshold[k, i] = rules.threshold / rules.theta * t
+        errors, largest = _ERRORS * np.sqrt(min(t, float(records)) / records), layout.CLIP + abs(state.mean[k, i])
+        half = _half_back(state, k, i, rules)
+        state.allowed_up[k, i] = (half if half > 0.0 else rules.step) + errors + up * rho
+        state.allowed_down[k, i] = (-half if half < 0.0 else rules.step) + errors + down * rho
+        high = rules.threshold / rules.theta * t * _leap(largest * rho, rules.step, rules.theta, rules.leaps)
+        state.threshold[k, i], state.back[k, i] = high, np.sign(half)
+        if half != 0.0 and high < np.inf:
+            least = 2.0 * abs(half)
+            back = rules.threshold / least * t * _leap(largest * rho, abs(half), least, rules.leaps)
+            state.back[k, i] *= max(back / high, 1.0)
         blocks, known = (state.size_squares[k, i], state.size_products[k, i]), state.size_inflation[k, i]
         t = _inflation(blocks, state.size[k, i], variance_q[i], known, records, 8 * base) if not hidden else np.inf
         if first or state.size_threshold[k, i] == np.inf or t == np.inf:
@@ -220,8 +242,9 @@ def _follow(state, k, seen, value, clipped):
         excess, up = (abs(y) - state.size[k, i]) * state.size_inverse_spread[k, i], state.size_allowed[k, i]
         q, state.size_onset[k, i] = _accumulate(state.size_cusum[k, i], state.size_onset[k, i], excess, up, up, now)
         state.cusum[k, i], state.size_cusum[k, i] = s, q
-        high = state.size_threshold[k, i]
-        alarm |= (abs(s) >= state.threshold[k, i]) | (q >= high) | (-q >= high * layout.DOWN)
+        high, limit = state.size_threshold[k, i], state.threshold[k, i]
+        limit *= abs(state.back[k, i]) if s * state.back[k, i] > 0.0 else 1.0
+        alarm |= (abs(s) >= limit) | (q >= high) | (-q >= high * layout.DOWN)
     return alarm
 
 
@@ -293,13 +316,13 @@ def _measure_again(state, k, rules, records):
     """
     found = False
     for i in range(rules.d):
-        g, mean, square = state.gain[k, i], state.total[k, i] / records, state.squares[k, i] / records
-        is_wide = square - mean * mean < _TOO_WIDE and g * layout.FLOOR < 1.0
-        if square > _TOO_NARROW or is_wide:
-            at = state.whole[k, i] / records
-            spread = np.sqrt(max(state.power[k, i] / records - at * at, 0.0)) / g
+        g, at = state.gain[k, i], state.whole[k, i] / records
+        variance, is_least = max(state.power[k, i] / records - at * at, 0.0), g * layout.FLOOR >= 1.0
+        # A flag that was not set at first is cut whenever it is.
+        is_narrow = state.squares[k, i] > _TOO_NARROW * records or (is_least and variance > _TOO_NARROW)
+        if is_narrow or (variance < _TOO_WIDE and not is_least):
             state.middle[k, i] += at / g
-            state.gain[k, i] = 1.0 / max(spread, layout.FLOOR)
+            state.gain[k, i] = 1.0 / max(np.sqrt(variance) / g, layout.FLOOR)
             found = True
     if found:
         state.whole[k] = state.power[k] = state.total[k] = state.squares[k] = state.sizes[k] = 0.0

@@ -233,7 +233,7 @@ class DriftWatch(Parametrised):
             require(0 <= cells <= watch._most, f"{cells} cells")
             if "leaps" not in given:  # What is usual, and steps, were not kept then.
                 arrays |= {"last_mark": np.zeros(1, np.int64), "head": np.append(arrays["head"], 0)}
-                arrays["plain"] = np.zeros((cells + 1, 4, channels_of(dimension)))
+                arrays["plain"] = np.zeros((cells + 1, 5, channels_of(dimension)))
                 arrays["steps"] = np.zeros((dimension, 10))
             watch._state = new_state(dimension, cells)
             put_state(watch._state, arrays)

@@ -138,6 +138,19 @@ class Episode:
         return _ends_within(sign, self.wide)
 
     @property
+    def back(self) -> Sign | None:
+        """Its second and last drift, if most of what the first had moved is nearer to its old place again."""
+        drifts = [sign for sign in self.signs if sign.rule == "drift" and not sign.continues]
+        if not self.is_drift or len(drifts) != 2:
+            return None
+        first, last = (sign.moves for sign in drifts)
+        same = first.keys() & last.keys()
+        near = sum(
+            abs(last[name].after - first[name].before) < abs(last[name].after - first[name].after) for name in same
+        )
+        return drifts[1] if 2 * near > len(first) else None
+
+    @property
     def centres(self) -> list[dict[str, float]]:
         """Those of its new clusters."""
         return [dict(sign.centre) for sign in self.signs if sign.centre]

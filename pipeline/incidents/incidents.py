@@ -146,7 +146,8 @@ def _incident(
     }
     # How a drift ended says more than the record that cleared an alert before.
     ended = [sign for sign in signs if sign.rule != "unlike" or not incident["drifts"]]
-    if not incident["is_open"] and any(sign.is_learned for sign in ended):
+    is_back = all(each.back for each in group)
+    if not incident["is_open"] and not is_back and any(sign.is_learned for sign in ended):
         incident["is_learned"] = True
     if unit is not None:
         incident["factor"] = unit.factor
@@ -350,6 +351,10 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], 
         return f"records as most other streams have them{since}{behind}"
     if incident["kind"] in ("new_kind", "back"):
         return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{behind}"
+    backs = [sign.onset for each in group if (sign := each.back) is not None]
+    if incident["kind"] == "drifted" and len(backs) == len(group):
+        again = minute(canonical(round(1000 * max(backs))))
+        return f"drifted{since}{behind}" + (f"; back since {again}" if at else "; back")
     if incident["kind"] == "drifted" and all(each.is_drift and each.drifts > 1 for each in group):
         return _swings(group, since)
     if incident["kind"] == "drifted" and (behind or not signs[0].text):

@@ -13,7 +13,7 @@ FIELDS = (
     *("SY", "SYY", "SA", "BY", "BA", "PY", "PA", "BYY", "BYP", "BAA", "BAP"),
     *OUTLIVING,
 )
-PLAIN = ("W", "WW", "U", "OLDU")
+PLAIN = ("W", "WW", "U", "OLDU", "BACK")
 STEPS = ("X", "SUM", "R", "LO", "HI", "AT", "N", "MOVED", "LONG", "HELD")
 SHARE_OUTLIVING = ("OLDR", "PREVR", "RLO", "RHI")
 SHARE = (
@@ -247,12 +247,11 @@ class PlainDrift:
         """Measure ranges anew that do not hold; return whether there was any."""
         found = False
         for c in unit.channels[: self.d]:
-            mean, square = c.SY / n, c.SYY / n
-            if square > 4 or (square - mean * mean < 0.0625 and c.G * 1e-3 < 1):
-                at = c.W / n
-                spread = sqrt(max(c.WW / n - at * at, 0.0)) / c.G
+            at, least = c.W / n, c.G * 1e-3 >= 1
+            var = max(c.WW / n - at * at, 0.0)
+            if 4 * n < c.SYY or (var > 4 if least else var < 0.0625):
                 c.C += at / c.G
-                c.G = 1.0 / max(spread, 1e-3)
+                c.G = 1.0 / max(sqrt(var) / c.G, 1e-3)
                 found = True
         if found:
             for c in unit.channels:
@@ -275,7 +274,7 @@ class PlainDrift:
         elif q * c.Q < 0:
             c.OQ = float(n)
         c.Q = q
-        return abs(s) >= c.HS or q >= c.HQ or -q >= c.HQ * 0.6
+        return abs(s) >= self.limit_of(c) or q >= c.HQ or -q >= c.HQ * 0.6
 
     def baseline(self, unit: Unit, n: int) -> None:
         number, first = unit.number, not unit.number.WATCHED
@@ -312,9 +311,17 @@ class PlainDrift:
             hidden = returning and t == inf
             if first or inf in (c.HS, t):
                 c.S, c.OS, c.E = 0.0, float(number.NN), c.MU
-            w = self.step + 3 * sqrt(min(t, n) / n)
-            t *= self.leap((3 + abs(c.MU)) * c.RHO, self.step, self.theta)
-            c.KU, c.KD, c.HS = w + up * c.RHO, w + down * c.RHO, self.limit / self.theta * t
+            errors, b = 3 * sqrt(min(t, n) / n), (3 + abs(c.MU)) * c.RHO
+            c.KU, c.KD = self.step + errors + up * c.RHO, self.step + errors + down * c.RHO
+            c.HS = self.limit / self.theta * t * self.leap(b, self.step, self.theta)
+            half = self.half_back(unit, i)
+            c.BACK = 0.0
+            if half:
+                c.KU, c.KD = (half + errors, c.KD) if half > 0 else (c.KU, errors - half)
+                least = 2 * abs(half)
+                high = self.limit / least * t * self.leap(b, abs(half), least)
+                c.BACK = max(high / c.HS, 1.0) if inf > c.HS else 1.0
+                c.BACK = c.BACK if half > 0 else -c.BACK
             t = self.inflation(n, c.BAA, c.BAP, c.AL, va, c.TAUQ, late)
             if hidden:
                 t = inf
@@ -325,6 +332,17 @@ class PlainDrift:
             c.HQ = self.limit / self.theta_q * t
         number.BASES += first
         number.WATCHED = 1
+
+    def half_back(self, unit: Unit, i: int) -> float:
+        """Return half of the way, in spreads, to the mean before the last change; 0 where that is far or very near."""
+        c = unit.channels[i]
+        if not self.leaps or i >= self.d or c.OLDS == 0 or self.ordinary <= unit.number.RETURNS:
+            return 0.0
+        half = 0.5 * (c.OLD - (c.C + c.MU / c.G)) * c.G * c.RHO
+        return half if 0.1 <= abs(half) < self.step else 0.0
+
+    def limit_of(self, c: Any) -> float:
+        return float(c.HS * (abs(c.BACK) if c.S * c.BACK > 0 else 1.0))
 
     def leap(self, b: float, k: float, theta: float) -> float:
         return 1.0 if not self.leaps else max(1.0, theta * (1.0 + 2.0 * k * b / 3.0) / (2.0 * k * 1.15))
@@ -410,7 +428,11 @@ class PlainDrift:
             return []
         rough = [self.step_evidence(c) for c in self.steps] if unit is self.units[0] else []
         return [
-            (abs(c.S) / c.HS, c.Q / c.HQ if c.Q >= 0 else -c.Q / c.HQ / 0.6, rough[i] if i < len(rough) else 0.0)
+            (
+                abs(c.S) / self.limit_of(c),
+                c.Q / c.HQ if c.Q >= 0 else -c.Q / c.HQ / 0.6,
+                rough[i] if i < len(rough) else 0.0,
+            )
             for i, c in enumerate(unit.channels)
         ]
 

@@ -497,6 +497,19 @@ def test_a_range_that_does_not_hold_is_measured_anew(constant):
     assert channel.before == pytest.approx(0.5, abs=0.05)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rate_that_falls_back_by_few_of_its_spreads_is_seen(seed):
+    rng, t = np.random.default_rng(seed), np.arange(24_000)
+    X = (rng.random(len(t)) < np.where((t >= 12_000) & (t < 16_000), 0.08, 0.01)).astype(float)[:, None]
+    changes, _ = learn(DriftWatch(1, leaps=1), X, np.zeros(len(t), int), found=list)
+    [there, _, back, ended] = changes
+    assert (there.kind, back.kind) == ("drift", "drift") and 16_000 < back.record < 19_000
+    [channel] = back.units[0].channels
+    assert (channel.change, channel.before) == ("moved", pytest.approx(0.08, abs=0.02))
+    assert channel.after < 0.7 * channel.before
+    assert ended.units[0].channels[0].after == pytest.approx(0.01, abs=0.006)
+
+
 def test_what_is_stuck_waits_until_what_changed_has_a_baseline():
     rng = np.random.default_rng(5)
     X = 0.02 * rng.normal(size=(8_000, 2))

@@ -431,6 +431,19 @@ def test_hours_that_a_changed_stream_has_not_had_are_no_news_where_they_are_near
     assert len(incidents(named(alert("p1:d1", 300), heat=(31.0, 6.2)), new, later)) == apart
 
 
+@pytest.mark.parametrize(("after", "said"), [
+    (0.012, "drifted since 2026-05-06 05:05:00, error 0.08, usually 0.01; back since 2026-05-06 13:15"),
+    (0.06, "goes to and fro since 2026-05-06 05:05:00, 2 drifts, last 2026-05-06 13:15: error 0.01 to 0.08"),
+])  # fmt: skip
+def test_a_rate_that_is_back_is_over(after, said):
+    there, back = drift("p1:d1", 310, error=(0.01, 0.08)), drift("p1:d1", 800, seq=2, error=(0.08, after))
+    settled = [output("drift_events", "p1:d1", at, kind="settled", opened=of, seq=of + 1, units=[])
+               for of, at in ((0, 500), (2, 1000))]  # fmt: skip
+    (found,) = incidents(there, settled[0], back, settled[1])
+    assert found["text"] == f"p1:d1: {said}"
+    assert found["is_open"] is False
+
+
 def test_a_stuck_sensor_is_apart_from_the_wave_before():
     wave = [drift("p1:d1", 240 + 300 * at, seq=at, heat=((6.2, 9.0), (9.0, 6.2))[at % 2]) for at in range(4)]
     wave[3][1]["units"][0]["features"] += changed("load", "narrowed", shift=0.0, ratio=0.002)[0]["features"]
