@@ -259,9 +259,7 @@ def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, shar
             one, (s, q, rough) = (k, c), each[c].tolist()
             if rough >= CLEAR and (rough >= max(s, q) or is_stuck(state, c)):
                 ratio = step_ratio(state, c)
-                if ratio < 1.0:
-                    onset = max(int(state.seen[k]) - state.records + steps_since(state, c), 0)
-                    after[c] = _mean_since(state, one, onset)
+                after[c] = state.last[c] if ratio < 1.0 else means[c]
                 change = "widened" if ratio > 1.0 else "narrowed"
                 found = float(means[c]), float(after[c]), float(spreads[c]), ratio
                 channels.append(ChangedChannel(c, change, rough, *found))

@@ -19,7 +19,7 @@ from resonance.engine.drift.changes import (
 )
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_evidence
-from resonance.engine.drift.steps import HELD_STUCK, hold_steps, take_steps
+from resonance.engine.drift.steps import HELD_STUCK, hold_steps, is_stuck, take_steps
 from resonance.kernels.arithmetic import jit
 
 _LONGEST = 8
@@ -40,7 +40,7 @@ def _restart_features(state: WatchState, k: int, rules: Rules, base: int) -> Non
         is_known = (limit < np.inf) & (doublings == 0)
         known[:] = np.where(is_known, limit * theta / rules.threshold, 0.0)
     state.old[k], state.old_spread[k], state.old_usual[k] = means_of(state, k), spreads_of(state, k), state.usual[k]
-    state.whole[k] = state.power[k] = 0.0
+    state.whole[k] = state.power[k] = state.began[k] = 0.0
     for name in layout.CLEARED:
         getattr(state, name)[k] = 0.0
     state.seen[k] = state.watched[k] = 0
@@ -71,6 +71,9 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
             continue
         found.append(changed_unit(state, rules, k, each, share))
         sums, steps = each[:, :2], each[: rules.d, 2]
+        # Of what is stuck the steps say all.
+        for i in np.flatnonzero(steps >= CLEAR).tolist():
+            sums[i] = 0.0 if is_stuck(state, i) else sums[i]
         if opens:
             # Steps have a baseline of their own.
             hold_steps(state, steps >= CLEAR)
@@ -110,34 +113,37 @@ def _share_is_back(state: WatchState, k: int) -> bool:
 
 
 @jit
-def is_changing(state):
-    """Whether an episode is open in which units begin new baselines; one of steps alone has none."""
-    return state.open == 1 and (state.flag.any() or state.share_flag.any())
+def is_settling(state, rules, units):
+    """Whether an episode is open in which a unit concerned has no new baseline yet, unless it has lasted for long."""
+    if state.open == 0 or not (state.flag.any() or state.share_flag.any()):
+        return False  # Steps alone have no baseline.
+    lasted = state.records - 1 - state.start
+    if lasted < rules.hold:
+        return True
+    for k in range(units):
+        features = state.flag[k] == 1 and state.watched[k] == 0
+        if features or (state.share_flag[k] == 1 and not state.share_threshold[k] < np.inf):
+            return lasted < _LONGEST * rules.hold
+    return False
 
 
 @jit
 def is_over(state, rules, units):
-    """Whether an episode is open, and every unit concerned has its new baseline, or it has lasted for long.
+    """Whether an episode is open, has lasted, and waits for nothing: no baseline, and nothing that is stuck or noisy.
 
-    One of steps alone is over when these are usual again; what is noisy for long is usual then.
+    What is noisy beside changes of units, or for long, is usual.
     """
     lasted = state.records - 1 - state.start
-    if state.open == 0 or lasted < rules.hold:
+    if state.open == 0 or lasted < rules.hold or is_settling(state, rules, units) or (state.held >= HELD_STUCK).any():
         return False
-    if not is_changing(state):
-        is_stuck = (state.held == HELD_STUCK).any()
-        return not is_stuck and (lasted >= _LONGEST * rules.hold or not state.held.any())
-    for k in range(units):
-        features = state.flag[k] == 1 and state.watched[k] == 0
-        if features or (state.share_flag[k] == 1 and not state.share_threshold[k] < np.inf):
-            return lasted >= _LONGEST * rules.hold
-    return True
+    return lasted >= _LONGEST * rules.hold or state.flag.any() or state.share_flag.any() or not state.held.any()
 
 
 def end_episode(state: WatchState, rules: Rules, units: int) -> tuple[ChangeKind, list[ChangedUnit]]:
     """End the open episode; return how it ended, and what its units are like."""
     # What was noisy for long is usual from now on; what goes on in the next episode is not over.
-    back, found = is_changing(state) or not state.held.any(), list[ChangedUnit]()
+    is_of_steps = not (state.flag.any() or state.share_flag.any())
+    back, found = not (is_of_steps and state.held.any()), list[ChangedUnit]()
     if is_over(state, rules, units):
         take_steps(state)
     state.open = 0

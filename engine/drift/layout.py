@@ -108,6 +108,7 @@ class WatchState(Table):
 
     whole: FloatArray = _plain()  # sums of the values since the restart, not clipped, and of their squares
     power: FloatArray = _plain()
+    began: FloatArray = _plain()  # records of the unit, behind the first 32, before those of its sums
     usual: FloatArray = _plain()  # their mean in the baseline, and in the one before the last change
     old_usual: FloatArray = _plain()
     back: FloatArray = _plain()  # times `threshold` is higher to the side of before the last change; its sign is that

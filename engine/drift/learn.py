@@ -2,7 +2,7 @@
 
 import numpy as np
 from resonance.engine.drift import layout
-from resonance.engine.drift.episode import is_changing, is_over
+from resonance.engine.drift.episode import is_over, is_settling
 from resonance.engine.drift.shares import close_share_block
 from resonance.engine.drift.steps import HELD_STUCK, follow_steps
 from resonance.kernels.arithmetic import inline, jit
@@ -14,12 +14,12 @@ _ERRORS = 3.0
 """Standard errors of the baseline that an allowance carries."""
 _SLACK = 1.15
 """What Bennett's exponent is to Bernstein's, within a tenth where it matters."""
-_TOO_NARROW, _TOO_WIDE = 4.0, 0.0625
-"""Mean square of clipped values above which their range is measured anew, and variance of all below which it is."""
+_TOO_NARROW = 4.0
+"""Mean square of clipped values above which their range is measured anew."""
 _LEAST_HALF = 0.1
 """Least half of the way back, in spreads, that is watched for."""
-_LATEST = 4
-"""Bases after which a first baseline is taken in whatever range there is."""
+_LATE = 8
+"""Bases up to which ranges are measured anew, and after which a dependence is believed as it is."""
 
 
 @jit
@@ -27,7 +27,7 @@ def _inflation(sums, mean, variance, known, records, late):
     """Return the long-run variance by the variance, from the means of blocks; infinite where it is not known yet.
 
     `sums` are those of their squares, and of their products with the one before. `known` is what it was before the last
-    change, 0 for nothing; from `late` records on it is believed as it is.
+    change, 0 for nothing; if it is `late`, it is believed as it is.
     """
     (total, cross), blocks = sums, records // layout.BLOCK
     of_blocks = total / blocks - mean * mean
@@ -38,7 +38,7 @@ def _inflation(sums, mean, variance, known, records, late):
     most = records / 32.0
     if known > 0.0:
         most = min(most, 2.0 * known)
-    elif t > most and records < late:
+    elif t > most and not late:
         return np.inf
     return min(max(t, 1.0), most)
 
@@ -65,11 +65,13 @@ def _measure(state, k, rules, records):
     variance, variance_q = np.empty(channels), np.empty(channels)
     first, inside = state.watched[k] == 0, state.bases[k] > 0
     for i in range(channels):
-        mu, al = state.total[k, i] / records, state.sizes[k, i] / records
-        variance[i] = max(state.squares[k, i] / records - mu * mu, _LEAST_VARIANCE)
-        variance_q[i] = max(state.squares[k, i] / records - al * al, _LEAST_SPREAD)
+        # Of a range that is measured anew there is none yet.
+        own = max(records - state.began[k, i], 1.0)
+        mu, al = state.total[k, i] / own, state.sizes[k, i] / own
+        variance[i] = max(state.squares[k, i] / own - mu * mu, _LEAST_VARIANCE)
+        variance_q[i] = max(state.squares[k, i] / own - al * al, _LEAST_SPREAD)
         state.mean[k, i], state.size[k, i] = mu, al
-        state.usual[k, i] = state.middle[k, i] + state.whole[k, i] / (records * state.gain[k, i])
+        state.usual[k, i] = state.middle[k, i] + state.whole[k, i] / (own * state.gain[k, i])
         state.inverse_spread[k, i] = 1.0 / np.sqrt(variance[i])
         state.size_inverse_spread[k, i] = 1.0 / np.sqrt(variance_q[i])
         if not first:
@@ -121,8 +123,9 @@ def take_baseline(state, k, rules, records, base):
                 far += max(up, down)
             else:
                 up = down = far / rules.root
+        own, late = records - state.began[k, i], records >= _LATE * base
         blocks, known = (state.block_squares[k, i], state.block_products[k, i]), state.inflation[k, i]
-        t = _inflation(blocks, state.mean[k, i], variance[i], known, records, 8 * base)
+        t = _inflation(blocks, state.mean[k, i], variance[i], known, own, late) if own > 0 else np.inf
         # Where it is unknown for what goes to and fro, it is for absolute values, and sums that hold the feature.
         blind |= returning and t == np.inf
         t = np.inf if blind and i >= rules.d else t
@@ -130,7 +133,8 @@ def take_baseline(state, k, rules, records, base):
         if first or state.threshold[k, i] == np.inf or t == np.inf:
             state.cusum[k, i], state.onset[k, i] = 0.0, state.seen[k]
             state.late[k, i] = state.mean[k, i]
-        errors, largest = _ERRORS * np.sqrt(min(t, float(records)) / records), layout.CLIP + abs(state.mean[k, i])
+        own = max(own, 1.0)
+        errors, largest = _ERRORS * np.sqrt(min(t, own) / own), layout.CLIP + abs(state.mean[k, i])
         half = _half_back(state, k, i, rules)
         state.allowed_up[k, i] = (half if half > 0.0 else rules.step) + errors + up * rho
         state.allowed_down[k, i] = (-half if half < 0.0 else rules.step) + errors + down * rho
@@ -141,10 +145,11 @@ def take_baseline(state, k, rules, records, base):
             back = rules.threshold / least * t * _leap(largest * rho, abs(half), least, rules.leaps)
             state.back[k, i] *= max(back / high, 1.0)
         blocks, known = (state.size_squares[k, i], state.size_products[k, i]), state.size_inflation[k, i]
-        t = _inflation(blocks, state.size[k, i], variance_q[i], known, records, 8 * base) if not hidden else np.inf
+        is_hidden = hidden or own <= layout.BLOCK
+        t = _inflation(blocks, state.size[k, i], variance_q[i], known, own, late) if not is_hidden else np.inf
         if first or state.size_threshold[k, i] == np.inf or t == np.inf:
             state.size_cusum[k, i], state.size_onset[k, i] = 0.0, state.seen[k]
-        allowance = 0.5 * rules.step + _ERRORS * np.sqrt(min(t, float(records)) / records)
+        allowance = 0.5 * rules.step + _ERRORS * np.sqrt(min(t, own) / own)
         state.size_allowed[k, i] = allowance + max(up, down) * beta
         t *= _leap((layout.CLIP - state.size[k, i]) * beta, 0.5 * rules.step, rules.theta_q, rules.leaps)
         state.size_threshold[k, i] = rules.threshold / rules.theta_q * t
@@ -182,12 +187,19 @@ def _measure_range(state, k, rules, seen, x):
         state.middle[k, d:], state.gain[k, d:] = 0.0, 1.0
 
 
+@inline
+def _is_still(state, k, i):
+    """Whether a feature of a watched unit is stuck: that has been reported, and its mean stands for its value."""
+    return i < len(state.held) and state.held[i] >= HELD_STUCK and state.watched[k] == 1
+
+
 @jit
 def _standardise(state, k, rules, x, value, clipped):
     """Write the value of every channel in widths of its range, and clipped to three of them."""
     d = rules.d
     for i in range(d):
         v = (x[i] - state.middle[k, i]) * state.gain[k, i]
+        v = state.mean[k, i] if _is_still(state, k, i) else v
         value[i] = v = min(max(v, -layout.FARTHEST), layout.FARTHEST)
         clipped[i] = min(max(v, -layout.CLIP), layout.CLIP)
     if d >= 2:
@@ -204,12 +216,14 @@ def _standardise(state, k, rules, x, value, clipped):
 def _sum_up(state, k, value, clipped):
     """Add a record to the sums of the present block."""
     for i in range(state.mean.shape[1]):
-        y = clipped[i]
+        y, size, square = clipped[i], abs(clipped[i]), clipped[i] * clipped[i]
+        if _is_still(state, k, i):
+            size, square = state.size[k, i], square + 1.0 / (state.inverse_spread[k, i] * state.inverse_spread[k, i])
         state.whole[k, i] += value[i]
         state.power[k, i] += value[i] * value[i]
-        state.squares[k, i] += y * y
+        state.squares[k, i] += square
         state.block[k, i] += y
-        state.size_block[k, i] += abs(y)
+        state.size_block[k, i] += size
 
 
 @inline
@@ -227,12 +241,9 @@ def _accumulate(before, onset, excess, up, down, now):
 @jit
 def _follow(state, k, seen, value, clipped):
     """Move the cumulative sums of a watched unit; return whether one is beyond its threshold."""
-    alarm, now, is_any_stuck, d = False, float(seen), False, len(state.held)
+    alarm, now = False, float(seen)
     for i in range(state.mean.shape[1]):
-        # What a feature does while it is stuck has been reported, and what the sums of all do by it.
-        is_stuck = is_any_stuck if i >= d else state.held[i] == HELD_STUCK
-        is_any_stuck |= is_stuck
-        if is_stuck:
+        if _is_still(state, k, i):
             continue
         y = clipped[i]
         state.late[k, i] += (value[i] - state.late[k, i]) * 0.0625
@@ -291,44 +302,53 @@ def learn_record(state, k, rules, x, offset, time):
     if records % layout.BLOCK == 0:
         _close_block(state, k, records == layout.BLOCK)
     if records == state.check[k]:
-        _check_baseline(state, k, rules, alarm, offset, time)
+        _check_baseline(state, k, rules, alarm)
     return alarm
 
 
 @jit
-def _check_baseline(state, k, rules, alarm, offset, time):
-    """Take a unit's baseline, which is due after a record, unless the unit is suspicious, or its ranges do not hold."""
+def _check_baseline(state, k, rules, alarm):
+    """Take a unit's baseline, which is due after a record, unless the unit is suspicious."""
     records, base = state.seen[k] - layout.RANGE, layout.BASE if k else layout.STREAM_BASE
-    first = rules.leaps > 0 and state.watched[k] == 0 and records < _LATEST * base
-    if first and _measure_again(state, k, rules, records):
-        state.seen[k] = layout.RANGE
-        state.mark[k, :, 0], state.mark_time[k, :, 0] = offset, time
-    elif not alarm and (not state.watched[k] or _is_quiet(state, k)):
+    if not alarm and (not state.watched[k] or _is_quiet(state, k)):
+        if rules.leaps > 0 and records < _LATE * base:
+            _measure_again(state, k, rules, records)
         take_baseline(state, k, rules, records, base)
     state.check[k] = 2 * records
 
 
 @jit
 def _measure_again(state, k, rules, records):
-    """Measure the ranges anew in which most values were cut, or hardly differ; return whether there was any.
+    """Measure the ranges anew in which most values were cut, or hardly differ, of features that are not watched yet.
 
     A wave, or a device that starts, goes far in a day, and nowhere in its first 32 records.
     """
     found = False
     for i in range(rules.d):
-        g, at = state.gain[k, i], state.whole[k, i] / records
-        variance, is_least = max(state.power[k, i] / records - at * at, 0.0), g * layout.FLOOR >= 1.0
+        own = records - state.began[k, i]
+        if state.watched[k] == 1 and state.threshold[k, i] < np.inf:
+            continue
+        g, at = state.gain[k, i], state.whole[k, i] / own
+        variance, is_least = max(state.power[k, i] / own - at * at, 0.0), g * layout.FLOOR >= 1.0
         # A flag that was not set at first is cut whenever it is.
-        is_narrow = state.squares[k, i] > _TOO_NARROW * records or (is_least and variance > _TOO_NARROW)
-        if is_narrow or (variance < _TOO_WIDE and not is_least):
-            state.middle[k, i] += at / g
-            state.gain[k, i] = 1.0 / max(np.sqrt(variance) / g, layout.FLOOR)
-            found = True
-    if found:
-        state.whole[k] = state.power[k] = state.total[k] = state.squares[k] = state.sizes[k] = 0.0
-        state.before[k] = state.size_before[k] = state.block_squares[k] = state.block_products[k] = 0.0
-        state.size_squares[k] = state.size_products[k] = 0.0
-    return found
+        is_narrow = state.squares[k, i] > _TOO_NARROW * own or (is_least and variance > _TOO_NARROW)
+        if not is_narrow and (variance >= _LEAST_VARIANCE or is_least):
+            continue
+        state.middle[k, i] += at / g
+        state.gain[k, i] = 1.0 / max(np.sqrt(variance) / g, layout.FLOOR)
+        _forget(state, k, i, records)
+        found = True
+    for i in range(rules.d, state.mean.shape[1]) if found else range(0):
+        _forget(state, k, i, records)
+
+
+@jit
+def _forget(state, k, i, records):
+    """Let the sums of a channel begin anew."""
+    state.began[k, i] = records
+    state.whole[k, i] = state.power[k, i] = state.total[k, i] = state.squares[k, i] = state.sizes[k, i] = 0.0
+    state.before[k, i] = state.size_before[k, i] = state.block_squares[k, i] = state.block_products[k, i] = 0.0
+    state.size_squares[k, i] = state.size_products[k, i] = 0.0
 
 
 _MOST_VOTES = 64
@@ -372,7 +392,7 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
         x, offset, time = batch[t], offsets[t], times[t]
         rough = rules.leaps > 0 and follow_steps(state, x, grain)
         # While baselines are new ones a change of steps waits: their end would say nothing of it.
-        rough = rough and state.watched[0] == 1 and not is_changing(state)
+        rough = rough and state.watched[0] == 1 and not is_settling(state, rules, units)
         alarm = learn_record(state, 0, rules, x, offset, time) | rough
         if units > 1:
             k = _nearest(state, cells, x) + 1

@@ -26,12 +26,16 @@ _MOST = 10.0
 """The most evidence that there is."""
 _FOLLOWS, _FORGETS = 1.0 / 512.0, 1.0 / 4096.0
 """Part of the way to the mean step of late by which what is usual widens, and narrows, with each block."""
-_RATE, _LONGEST = 1.0 / 512.0, 1.0 / 32768.0
-"""Weight of a record in the share of those that changed, and part of the longest pause that it takes away."""
+_RATE = 1.0 / 512.0
+"""Weight of a record in the share of those that changed."""
 _LASTS, _BEHIND = 128, 48
 """Records that a feature is noisy: what goes elsewhere has been reported by then; and by which that is seen late."""
-_CHANGES, _PAUSES = 30.0, 3.0
-"""Changes that would have come while a feature is stuck: by chance there is none once in e^30; and pauses as long."""
+_CHANGES = 30.0
+"""Changes that would have come while a feature is stuck: by chance there is none once in e^30."""
+_PAUSES, _KNOWN = 3.0, 1.2
+"""How many times as long as any pause before it is, and as one that has been reported: a rest may come each night."""
+_AWAKE, _WAKES = 0.25, 2.75
+"""What a block with a change adds to `held` of what was stuck, and where it is no longer: a glitch is in two blocks."""
 _FARTHEST, _FEW = 8.0, 64
 """Mean steps that one step counts at most, and records before which it counts as it is."""
 
@@ -47,6 +51,20 @@ def _beyond(state, i):
 
 
 @jit
+def _wake(state, i):
+    """Let a feature that was stuck be followed again, once it changes in several blocks."""
+    if _beyond(state, i)[1] >= 1.0:
+        state.held[i] = HELD_STUCK
+    elif state.records - state.moved[i] < layout.BLOCK:
+        state.held[i] += _AWAKE
+    if state.held[i] >= _WAKES:
+        state.held[i] = 0.0
+        for k in range(len(state.seen)):
+            state.cusum[k, i] = state.size_cusum[k, i] = 0.0
+            state.onset[k, i] = state.size_onset[k, i] = state.seen[k]
+
+
+@jit
 def follow_steps(state, x, grain):
     """Take the step to a record; return whether a feature is stuck or noisy.
 
@@ -59,12 +77,13 @@ def follow_steps(state, x, grain):
         step = abs(x[i] - state.last[i]) if records > 1 else 0.0
         state.last[i] = x[i]
         is_change = step > max(_CHANGE * state.least[i], grain[i])
-        state.changes[i] += ((1.0 if is_change else 0.0) - state.changes[i]) * max(_RATE, 1.0 / records)
-        state.longest[i] -= state.longest[i] * _LONGEST
         if is_change:
-            # One that has been reported is known: the next is reported when it is longer.
-            part = _PAUSES if state.held[i] == HELD_STUCK else 1.0
-            state.longest[i] = max(state.longest[i], (records - state.moved[i]) / part)
+            pause = records - state.moved[i]
+            # The share stands still while nothing changes.
+            weight = min(pause * max(_RATE, 1.0 / records), 1.0)
+            state.changes[i] += (1.0 / pause - state.changes[i]) * weight
+            part = _KNOWN / _PAUSES if state.held[i] >= HELD_STUCK else 1.0
+            state.longest[i] = max(state.longest[i], pause * part)
             state.moved[i] = records
         is_bounded = records > _FEW and state.most[i] > 0.0
         state.steps[i] += min(step, _FARTHEST * state.most[i]) if is_bounded else step
@@ -80,16 +99,17 @@ def follow_steps(state, x, grain):
             continue
         state.rough[i] += (step - state.rough[i]) * _LATE
         rough, most, least = state.rough[i], state.most[i], state.least[i]
-        is_pausing = records - state.moved[i] >= layout.BLOCK
-        if (state.held[i] == HELD_NOISY and rough <= _USUAL * most) or (state.held[i] == HELD_STUCK and not is_pausing):
-            state.held[i] = 0.0
+        if state.held[i] == HELD_NOISY and rough <= _USUAL * state.smooth[i]:
+            state.held[i], state.smooth[i] = 0.0, records
+        if state.held[i] >= HELD_STUCK:
+            _wake(state, i)
         # What is stuck is not usual, also before it can be reported.
-        if state.held[i] == 0.0 and _beyond(state, i)[1] < 1.0:
+        if state.held[i] < HELD_STUCK and _beyond(state, i)[1] < 1.0:
             widens, narrows = (_FOLLOWS, _FORGETS) if known else (1.0, 0.0)
             state.most[i] += max(rough - most, 0.0) * widens + min(rough - most, 0.0) * narrows
             state.least[i] += min(rough - least, 0.0) * widens + max(rough - least, 0.0) * narrows
         noisy, stuck = _beyond(state, i)
-        if noisy < 1.0:
+        if noisy < 1.0 and state.held[i] != HELD_NOISY:
             state.smooth[i] = records
         alarm |= known and state.held[i] == 0.0 and (records - state.smooth[i] >= _LASTS or stuck >= 1.0)
     return alarm
@@ -123,13 +143,17 @@ def step_ratio(state: WatchState, channel: int) -> float:
 
 
 def hold_steps(state: WatchState, changed: BoolArray) -> None:
-    """Report the features that changed no more until they are usual again."""
+    """Report the features that changed no more until they are usual again; what is noisy is known from now on."""
     for i in np.flatnonzero(changed).tolist():
-        state.held[i] = HELD_STUCK if is_stuck(state, i) else HELD_NOISY
+        if is_stuck(state, i):
+            state.held[i] = HELD_STUCK
+        elif state.held[i] == 0.0:
+            # Until it is no noisier than before.
+            state.held[i], state.smooth[i] = HELD_NOISY, state.most[i]
+            state.most[i] = max(state.most[i], state.rough[i])
 
 
 def take_steps(state: WatchState) -> None:
-    """Let the steps of late of the features that are still noisy be usual from now on."""
+    """Let the features that are still noisy be usual."""
     noisy = state.held == HELD_NOISY
-    state.most[noisy] = np.maximum(state.most, state.rough)[noisy]
-    state.held[noisy] = 0.0
+    state.held[noisy], state.smooth[noisy] = 0.0, state.records

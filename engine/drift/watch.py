@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from resonance.engine.base import Cluster, FloatArray, IntArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.changes import ChangedUnit, ChangeKind, DriftChange, change_of
-from resonance.engine.drift.episode import end_episode, is_changing, is_over, raise_alarm
+from resonance.engine.drift.episode import end_episode, is_over, is_settling, raise_alarm
 from resonance.engine.drift.layout import (
     PARAMETERS,
     channels_of,
@@ -19,6 +19,7 @@ from resonance.engine.drift.layout import (
     rules_from,
 )
 from resonance.engine.drift.learn import learn_batch
+from resonance.engine.drift.steps import HELD_NOISY
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
@@ -90,6 +91,10 @@ class DriftWatch(Parametrised):
         return self._state.cells
 
     @property
+    def _units(self) -> int:
+        return self.cells + 1 if self.cells > 1 else 1
+
+    @property
     def is_open(self) -> bool:
         """Whether an episode is open."""
         return self._state.open == 1
@@ -130,12 +135,12 @@ class DriftWatch(Parametrised):
 
     def _learned(self, batch: FloatArray, *columns: IntArray | FloatArray) -> Iterator[_Happened]:
         """Watch a batch; yield what happens to episodes."""
-        units, done, state = self.cells + 1 if self.cells > 1 else 1, 0, self._state
+        units, done, state = self._units, 0, self._state
         while done < len(batch):
             done, alarm = learn_batch(state, self._rules, batch, *columns, done)
             if alarm:
                 # What follows on steps alone, which have no new baseline, is another change.
-                if state.open and not is_changing(state):
+                if state.open and not is_settling(state, self._rules, units):
                     yield done - 1, *end_episode(state, self._rules, units)
                 opens, changed = raise_alarm(state, self._rules, units)
                 yield done - 1, "drift" if opens else None, changed
@@ -151,7 +156,7 @@ class DriftWatch(Parametrised):
             Returns the number of confirmed clusters of the engine's first level; called where it matters.
         """
         state, records = self._state, self.records
-        if records == 0 or records % layout.STRIDE or is_changing(state):
+        if records == 0 or records % layout.STRIDE or is_settling(state, self._rules, self._units):
             return False
         young = state.next_look <= layout.YOUNG and records >= state.next_look
         while young and state.next_look <= records:
@@ -194,6 +199,7 @@ class DriftWatch(Parametrised):
         state.last[:] = state.last * factor + shift
         for steps in (state.steps, state.rough, state.least, state.most):
             steps[:] = steps * factor
+        state.smooth[:] = np.where(state.held == HELD_NOISY, state.smooth * factor, state.smooth)
         for k in range(self.cells + 1):
             if state.seen[k] > 0:
                 measured = state.seen[k] >= layout.RANGE
@@ -233,7 +239,7 @@ class DriftWatch(Parametrised):
             require(0 <= cells <= watch._most, f"{cells} cells")
             if "leaps" not in given:  # What is usual, and steps, were not kept then.
                 arrays |= {"last_mark": np.zeros(1, np.int64), "head": np.append(arrays["head"], 0)}
-                arrays["plain"] = np.zeros((cells + 1, 5, channels_of(dimension)))
+                arrays["plain"] = np.zeros((cells + 1, 6, channels_of(dimension)))
                 arrays["steps"] = np.zeros((dimension, 10))
             watch._state = new_state(dimension, cells)
             put_state(watch._state, arrays)

@@ -128,12 +128,14 @@ class Columns:
         return spread_steps(raw, self.table.step, number, further) if self._has_steps else raw
 
     def grain(self) -> FloatArray:
-        """Return, for each column, how far apart values may be that were one before they were spread."""
+        """Return, for each column, how far apart values may be that were one before they were spread.
+
+        It is 0 of columns with a logarithm, of which that differs from place to place.
+        """
         table, found = self.table, np.zeros(self._count)
         if self._has_steps:
-            plain = table.values == 0
-            slope = np.where(table.bend > 0.0, table.bend, 1.0) * table.width
-            found[table.first[plain]] = (table.step / slope)[plain]
+            even = (table.values == 0) & (table.bend == 0.0) & (table.logs == 0)
+            found[table.first[even]] = (table.step / table.width)[even]
         return found
 
     def transform(self, raw: FloatArray, clip: bool) -> tuple[FloatArray, IntArray, int, int]:

@@ -273,7 +273,7 @@ class Preparation:
     def grain(self) -> FloatArray:
         """Return, for each column, how far apart values may be that were one before they were spread over a step.
 
-        0 where none are, as of axes. Of a feature with a logarithm it is the most that it can be.
+        0 where none are, or that differs from place to place, as behind a logarithm, and of axes.
         """
         return self._columns.grain() if self._axes is None else np.zeros(self.dimension)
 

@@ -13,7 +13,7 @@ FIELDS = (
     *("SY", "SYY", "SA", "BY", "BA", "PY", "PA", "BYY", "BYP", "BAA", "BAP"),
     *OUTLIVING,
 )
-PLAIN = ("W", "WW", "U", "OLDU", "BACK")
+PLAIN = ("W", "WW", "FROM", "U", "OLDU", "BACK")
 STEPS = ("X", "SUM", "R", "LO", "HI", "AT", "N", "MOVED", "LONG", "HELD")
 SHARE_OUTLIVING = ("OLDR", "PREVR", "RLO", "RHI")
 SHARE = (
@@ -98,13 +98,13 @@ class PlainDrift:
                 n.NAME, n.VOTE = answer, 1
             watching.append(own)
         rough = bool(self.leaps) and self.follow_steps(x, grain or [0.0] * self.d)
-        rough = rough and bool(self.units[0].number.WATCHED) and not self.changing()
+        rough = rough and bool(self.units[0].number.WATCHED) and not self.settling()
         alarms = [self.take(unit, x, offset) for unit in watching]
         alarms[0] |= rough
         if len(watching) > 1 and self.t % 64 == 0:
             alarms += [self.close_block(unit, offset) for unit in self.units[1:]]
         if any(alarms):
-            if self.opened and not self.changing():
+            if self.opened and not self.settling():
                 self.end(offset)
             self.alarm(offset)
         if self.over():
@@ -113,17 +113,21 @@ class PlainDrift:
     def changing(self) -> bool:
         return self.opened and any(unit.number.FLAG or unit.number.RFLAG for unit in self.units)
 
-    def over(self) -> bool:
+    def settling(self) -> bool:
+        """Whether a unit of the open episode has no new baseline yet, unless it has lasted for long."""
         lasted = self.t - 1 - self.start
-        if not self.opened or lasted < self.hold:
-            return False
-        if not self.changing():
-            held = [c.HELD for c in self.steps]
-            return 2.0 not in held and (lasted >= 8 * self.hold or 1.0 not in held)
+        if not self.changing() or lasted < self.hold:
+            return self.changing()
         waits = any(
             (u.number.FLAG and not u.number.WATCHED) or (u.number.RFLAG and inf == u.share.HR) for u in self.units
         )
-        return not waits or lasted >= 8 * self.hold
+        return waits and lasted < 8 * self.hold
+
+    def over(self) -> bool:
+        lasted, held = self.t - 1 - self.start, max(c.HELD for c in self.steps)
+        if not self.opened or lasted < self.hold or self.settling() or held >= 2:
+            return False
+        return lasted >= 8 * self.hold or self.changing() or held == 0
 
     def distance(self, x: list[float], centre: list[float]) -> float:
         total = 0.0
@@ -138,10 +142,10 @@ class PlainDrift:
             step = abs(v - c.X) if self.t > 1 else 0.0
             c.X = v
             changes = step > max(0.04 * c.LO, g)
-            c.N += (changes - c.N) * max(1.0 / 512.0, 1.0 / self.t)
-            c.LONG -= c.LONG / 32768.0
             if changes:
-                c.LONG = max(c.LONG, (self.t - c.MOVED) / (3.0 if c.HELD == 2 else 1.0))
+                pause = self.t - c.MOVED
+                c.N += (1.0 / pause - c.N) * min(pause * max(1.0 / 512.0, 1.0 / self.t), 1.0)
+                c.LONG = max(c.LONG, pause * (1.2 / 3.0 if c.HELD >= 2 else 1.0))
                 c.MOVED = float(self.t)
             c.SUM += min(step, 8.0 * c.HI) if self.t > 64 and c.HI > 0.0 else step
             if self.t % 8:
@@ -152,17 +156,31 @@ class PlainDrift:
                 c.LO = c.HI = c.R
                 continue
             c.R += (step - c.R) * 0.125
-            if (c.HELD == 1 and c.R <= 1.25 * c.HI) or (c.HELD == 2 and self.t - c.MOVED < 8):
-                c.HELD = 0.0
-            if c.HELD == 0 and self.beyond(c)[1] < 1.0:
+            if c.HELD == 1 and c.R <= 1.25 * c.AT:
+                c.HELD, c.AT = 0.0, float(self.t)
+            if c.HELD >= 2:
+                self.wake(c)
+            if c.HELD < 2 and self.beyond(c)[1] < 1.0:
                 wider, narrower = (1.0 / 512.0, 1.0 / 4096.0) if known else (1.0, 0.0)
                 c.HI += max(c.R - c.HI, 0.0) * wider + min(c.R - c.HI, 0.0) * narrower
                 c.LO += min(c.R - c.LO, 0.0) * wider + max(c.R - c.LO, 0.0) * narrower
             noisy, stuck = self.beyond(c)
-            if noisy < 1.0:
+            if noisy < 1.0 and c.HELD != 1:
                 c.AT = float(self.t)
             alarm |= known and c.HELD == 0 and (self.t - c.AT >= 128 or stuck >= 1.0)
         return alarm
+
+    def wake(self, c: Any) -> None:
+        """Let a feature that was stuck go on once it has changed in three blocks."""
+        if self.beyond(c)[1] >= 1.0:
+            c.HELD = 2.0
+        elif self.t - c.MOVED < 8:
+            c.HELD += 0.25
+        if c.HELD >= 2.75:
+            c.HELD, place = 0.0, self.steps.index(c)
+            for unit in self.units:
+                own = unit.channels[place]
+                own.S, own.Q, own.OS, own.OQ = 0.0, 0.0, float(unit.number.NN), float(unit.number.NN)
 
     def beyond(self, c: Any) -> tuple[float, float]:
         """Return how noisy a feature is, and how stuck, 1 at the bounds."""
@@ -200,7 +218,11 @@ class PlainDrift:
                     c.C, c.G = (c.C, 1.0 / max(sqrt(c.G / 31), least)) if i < self.d else (0.0, 1.0)
             return False
         nb = n - 31
-        value = [clip((x[i] - unit.channels[i].C) * unit.channels[i].G, -1000.0, 1000.0) for i in range(self.d)]
+        still = [c.HELD >= 2 and bool(number.WATCHED) for c in self.steps] + [False] * (self.ch - self.d)
+        value = [
+            clip(c.MU if held else (v - c.C) * c.G, -1000.0, 1000.0)
+            for v, c, held in zip(x, unit.channels[: self.d], still[: self.d], strict=True)
+        ]
         y = [clip(v, -3.0, 3.0) for v in value]
         if self.d >= 2:
             one = other = 0.0
@@ -210,15 +232,13 @@ class PlainDrift:
             value += [one / sqrt(self.d), other / sqrt(self.d)]
             y += [clip(v, -3.0, 3.0) for v in value[self.d :]]
         alarm = False
-        stuck = [c.HELD == 2 for c in self.steps]
-        stuck += [any(stuck)] * (self.ch - self.d)
-        for c, v, w, is_stuck in zip(unit.channels, value, y, stuck, strict=True):
+        for c, v, w, held in zip(unit.channels, value, y, still, strict=True):
             c.W += v
             c.WW += v * v
-            c.SYY += w * w
+            c.SYY += w * w + 1.0 / (c.RHO * c.RHO) if held else w * w
             c.BY += w
-            c.BA += abs(w)
-            if number.WATCHED and not is_stuck:
+            c.BA += c.AL if held else abs(w)
+            if number.WATCHED and not held:
                 alarm |= self.follow(c, v, w, n)
         if nb % 8:
             return alarm
@@ -232,31 +252,31 @@ class PlainDrift:
                 c.BYP += b * c.PY
                 c.BAP += a * c.PA
             c.PY, c.PA, c.BY, c.BA = b, a, 0.0, 0.0
-        if nb == number.CHECK and self.leaps and not number.WATCHED and nb < 4 * unit.base and self.again(unit, nb):
-            number.NN, number.CHECK = 32, 2 * nb
-            for marks in unit.marks:
-                marks[0] = offset
-        elif nb == number.CHECK:
+        if nb == number.CHECK:
             suspicious = any(abs(c.S) >= 0.25 * c.HS or abs(c.Q) >= 0.25 * c.HQ for c in unit.channels)
             if not alarm and not (number.WATCHED and suspicious):
+                if self.leaps and nb < 8 * unit.base:
+                    self.again(unit, nb)
                 self.baseline(unit, nb)
             number.CHECK = 2 * nb
         return alarm
 
-    def again(self, unit: Unit, n: int) -> bool:
-        """Measure ranges anew that do not hold; return whether there was any."""
-        found = False
+    def again(self, unit: Unit, n: int) -> None:
+        """Measure ranges anew that do not hold, of features that are not watched yet."""
+        found = []
         for c in unit.channels[: self.d]:
-            at, least = c.W / n, c.G * 1e-3 >= 1
-            var = max(c.WW / n - at * at, 0.0)
-            if 4 * n < c.SYY or (var > 4 if least else var < 0.0625):
+            if unit.number.WATCHED and inf > c.HS:
+                continue
+            own, least = n - c.FROM, c.G * 1e-3 >= 1
+            at = c.W / own
+            var = max(c.WW / own - at * at, 0.0)
+            if c.SYY > 4 * own or (var > 4 if least else var < 0.25):
                 c.C += at / c.G
                 c.G = 1.0 / max(sqrt(var) / c.G, 1e-3)
-                found = True
-        if found:
-            for c in unit.channels:
-                c.SY = c.SYY = c.SA = c.W = c.WW = c.PY = c.PA = c.BYY = c.BYP = c.BAA = c.BAP = 0.0
-        return found
+                found.append(c)
+        for c in found + (unit.channels[self.d :] if found else []):
+            c.FROM = float(n)
+            c.SY = c.SYY = c.SA = c.W = c.WW = c.PY = c.PA = c.BYY = c.BYP = c.BAA = c.BAP = 0.0
 
     def follow(self, c: Any, v: float, y: float, n: int) -> bool:
         c.E += (v - c.E) * 0.0625
@@ -281,9 +301,10 @@ class PlainDrift:
         variances = []
         inside = number.BASES > 0
         for c in unit.channels:
-            c.MU, c.AL = c.SY / n, c.SA / n
-            c.U = c.C + c.W / (n * c.G)
-            var, va = max(c.SYY / n - c.MU * c.MU, 0.25), max(c.SYY / n - c.AL * c.AL, 0.04)
+            own = max(n - c.FROM, 1.0)
+            c.MU, c.AL = c.SY / own, c.SA / own
+            c.U = c.C + c.W / (own * c.G)
+            var, va = max(c.SYY / own - c.MU * c.MU, 0.25), max(c.SYY / own - c.AL * c.AL, 0.04)
             variances.append((var, va))
             c.RHO, c.BE = 1.0 / sqrt(var), 1.0 / sqrt(va)
             at = c.C + c.MU / c.G
@@ -304,14 +325,16 @@ class PlainDrift:
                 far += max(up, down)
             elif self.ordinary <= number.RETURNS:
                 up = down = far / sqrt(self.d)
-            t = self.inflation(n, c.BYY, c.BYP, c.MU, var, c.TAUS, late)
+            own = n - c.FROM
+            t = self.inflation(own, c.BYY, c.BYP, c.MU, var, c.TAUS, late) if own > 0 else inf
             blind = blind or (returning and t == inf)
             if blind and i >= self.d:
                 t = inf
             hidden = returning and t == inf
             if first or inf in (c.HS, t):
                 c.S, c.OS, c.E = 0.0, float(number.NN), c.MU
-            errors, b = 3 * sqrt(min(t, n) / n), (3 + abs(c.MU)) * c.RHO
+            own = max(own, 1.0)
+            errors, b = 3 * sqrt(min(t, own) / own), (3 + abs(c.MU)) * c.RHO
             c.KU, c.KD = self.step + errors + up * c.RHO, self.step + errors + down * c.RHO
             c.HS = self.limit / self.theta * t * self.leap(b, self.step, self.theta)
             half = self.half_back(unit, i)
@@ -322,12 +345,12 @@ class PlainDrift:
                 high = self.limit / least * t * self.leap(b, abs(half), least)
                 c.BACK = max(high / c.HS, 1.0) if inf > c.HS else 1.0
                 c.BACK = c.BACK if half > 0 else -c.BACK
-            t = self.inflation(n, c.BAA, c.BAP, c.AL, va, c.TAUQ, late)
-            if hidden:
-                t = inf
+            t = inf
+            if not hidden and own > 8:
+                t = self.inflation(own, c.BAA, c.BAP, c.AL, va, c.TAUQ, late)
             if first or inf in (c.HQ, t):
                 c.Q, c.OQ = 0.0, float(number.NN)
-            c.KQ = 0.5 * self.step + 3 * sqrt(min(t, n) / n) + max(up, down) * c.BE
+            c.KQ = 0.5 * self.step + 3 * sqrt(min(t, own) / own) + max(up, down) * c.BE
             t *= self.leap((3 - c.AL) * c.BE, 0.5 * self.step, self.theta_q)
             c.HQ = self.limit / self.theta_q * t
         number.BASES += first
@@ -347,7 +370,7 @@ class PlainDrift:
     def leap(self, b: float, k: float, theta: float) -> float:
         return 1.0 if not self.leaps else max(1.0, theta * (1.0 + 2.0 * k * b / 3.0) / (2.0 * k * 1.15))
 
-    def inflation(self, n: int, total: float, cross: float, mean: float, var: float, known: float, late: bool) -> float:
+    def inflation(self, n: float, total: float, cross: float, mean: float, var: float, known: float, late: bool) -> float:
         m = n // 8
         vb = total / m - mean * mean
         if vb <= 0:
@@ -447,11 +470,15 @@ class PlainDrift:
             self.event(0, len(concerned), offset)
         for k in concerned:
             unit = self.units[k]
-            sums = any(max(of[:2]) >= 0.5 for of in self.strengths(unit))
+            still = [k == 0 and self.step_evidence(c) >= 0.5 and self.is_stuck(c) for c in self.steps]
+            still += [False] * (self.ch - self.d)
+            sums = any(max(of[:2]) >= 0.5 and not held for of, held in zip(self.strengths(unit), still, strict=False))
             self.describe(k, features[k], shares[k], joined)
             for c in self.steps if k == 0 and not joined else []:
-                if self.step_evidence(c) >= 0.5:
-                    c.HELD = 2.0 if self.is_stuck(c) else 1.0
+                if self.step_evidence(c) >= 0.5 and self.is_stuck(c):
+                    c.HELD = 2.0
+                elif self.step_evidence(c) >= 0.5 and c.HELD == 0:
+                    c.HELD, c.AT, c.HI = 1.0, c.HI, max(c.HI, c.R)
             if sums:
                 self.restart(unit)
                 self.steady = self.steady if k else self.t
@@ -539,12 +566,7 @@ class PlainDrift:
         own, before = self.steps[i], c.U
         ratio = 0.0 if self.is_stuck(own) else own.R / (sqrt(own.LO) * sqrt(own.HI))
         at = max(self.units[0].number.NN - self.t + self.stepped(own), 0)
-        onset, after, left = self.marked(self.units[0], at), before, 1.0
-        for _ in range(min(self.units[0].number.NN - at, 400)):
-            left *= 0.9375
-        if ratio < 1.0:
-            late = c.MU if left == 1 else c.MU + (c.E - c.MU) / (1 - left)
-            after = c.C + late / c.G
+        onset, after = self.marked(self.units[0], at), own.X if ratio < 1.0 else before
         spread = 1.0 / (c.RHO * c.G)
         self.rows.append([3, self.t - 1, i, 1 if ratio > 1.0 else 2, evidence, before, after, spread, ratio, onset])
 
@@ -553,7 +575,7 @@ class PlainDrift:
         back = bool(concerned) or all(c.HELD == 0 for c in self.steps)
         for c in self.steps if self.over() else []:
             if c.HELD == 1:
-                c.HI, c.HELD = max(c.HI, c.R), 0.0
+                c.HELD, c.AT = 0.0, float(self.t)
         self.opened = False
         for unit in concerned:
             s, number = unit.share, unit.number
@@ -578,7 +600,7 @@ class PlainDrift:
 
     def look(self, clusters: list[Any]) -> None:
         """Take new cells where they are due; called after every record that `STRIDE` divides."""
-        if self.changing():
+        if self.settling():
             return
         young = self.next <= 65536 and self.t >= self.next
         while young and self.next <= self.t:
