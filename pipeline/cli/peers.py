@@ -21,11 +21,11 @@ FAR = "far: how many times as far from the peers' median as is usual; from 3 to 
 
 def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
     """Print the streams that are unlike their peers, and count the others."""
-    from resonance.pipeline.peers import comparison, profiles
+    from resonance.pipeline.peers import profiles
 
-    if found.streams < comparison.FEWEST_STREAMS:
+    if found.streams < profiles.FEWEST_STREAMS:
         streams = counted(found.streams, "stream")
-        footnote(f"--peers compares {comparison.FEWEST_STREAMS} streams or more; there are snapshots of {streams}")
+        footnote(f"--peers compares {profiles.FEWEST_STREAMS} streams or more; there are snapshots of {streams}")
         return
     rows: list[list[object]] = []
     left_out = 0

@@ -336,7 +336,8 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], 
     at = f" {second(incident['since'])}" if incident["since"] >= "1971" else ""
     since = at and f" since{at}"
     is_broken = incident["kind"] == "broke"
-    with_usual = incident["kind"] in ("broke", "drifted") or len(incident["features"]) == 1
+    # Of one stream what is usual says which of its features changed; of many each has its own.
+    with_usual = incident["kind"] == "drifted" or 1 in (len(incident["features"]), len(incident["streams"]))
     values = ", ".join(_value(each, with_usual) for each in incident["features"][: 1 if is_broken else SHOWN])
     keywords = next((sign.keywords for sign in signs if sign.keywords), ())
     behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"

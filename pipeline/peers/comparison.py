@@ -11,6 +11,9 @@ Standard deviations are compared likewise, as logarithms: a feature varies more,
 All this is done over all recent records, and over those of each kind of work, such as idle and running. A stream that
 is in one kind alone is compared in that one: that it does not alternate is usual. One of which nothing varies at all
 varies less within it, too, by however little its peers do.
+
+A course that most streams share, such as a daily wave, makes all ranges long. Means and ranges are compared without it,
+too, of streams that follow it.
 """
 
 import math
@@ -18,9 +21,11 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from resonance.pipeline.peers.courses import bins_of, without_course
 from resonance.pipeline.peers.kinds import Bound, Kind, kinds_of
 from resonance.pipeline.peers.profiles import (
     FEWEST,
+    FEWEST_STREAMS,
     LONGER,
     RECENT,
     FloatArray,
@@ -34,9 +39,6 @@ from resonance.pipeline.peers.profiles import (
 )
 
 Change = Literal["high", "low", "varies more", "varies less"]
-
-FEWEST_STREAMS: Final = 5
-"""Streams below which none has peers."""
 
 LIMIT: Final = 3.0
 """How far a stream is that is unlike many peers, where the usual range ends at 1."""
@@ -70,6 +72,9 @@ WORTH: Final = 2.0
 
 CLEAR: Final = 10.0
 """...unless it is so far over the wider one, too."""
+
+FOLLOWS: Final = 1.05
+"""How many times as much a stream that follows a course varies without it at most: what it shares may be little."""
 
 FARTHEST: Final = 1000.0
 """As far as this is all that is farther, as where all peers agree."""
@@ -210,7 +215,7 @@ def _scaled(each: Deviation, exponent: int) -> Deviation:
     return each._replace(value=value, median=median, low=low, high=high)
 
 
-def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
+def compare(rows: FloatArray, stream: IntArray, streams: int, time: IntArray | None = None) -> PeerComparison:
     """Return in what streams are unlike their peers, over all their recent records or within a kind of work.
 
     Parameters
@@ -221,6 +226,8 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
         The stream of each.
     streams : int
         Streams there are.
+    time : ndarray of int64, shape (n,)
+        The time of each, in any unit. Without it no course is taken out.
     """
     last, _, _ = last_of(stream, streams, RECENT * LONGER)
     stream = stream[last]
@@ -232,6 +239,8 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
     halves = [halves_of(stream, streams, kind.places) for kind in kinds]
     streams_of = [stream[kind.places] if kind.where else stream for kind in kinds]
     alone = _in_one_part(kinds, halves, columns, stream, streams)
+    recent = halves[0].places
+    bins = None if time is None else bins_of(time[last][recent], stream[recent])
     still = _stand_still(columns, stream, halves[0], streams)
     found: dict[tuple[int, int], Deviation] = {}
     compared = np.zeros(streams, np.bool_)
@@ -249,6 +258,11 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
                 # Sensors that are dead are so by less than `near`, too.
                 exact = deviations_of(profiles[number], step, rounding, feature)
                 deviations += [each for each in exact if each.change == "varies less" and still[each.stream]]
+            if not kind.where and bins is not None:
+                level = profiles_of(without_course(values[recent], bins, halves[0], streams), halves[0], streams)
+                named = {each.stream for each in deviations}
+                apart = _levels_apart(profiles[0], level, deviations_of(level, step, rounding, feature))
+                deviations += [each for each in apart if each.stream not in named]
             for each in deviations:
                 part = alone[number][each.stream]
                 if part >= 0 and known[part][each.stream] and np.count_nonzero(known[part]) >= FEWEST_STREAMS:
@@ -268,6 +282,13 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
         most[each.stream] = max(most.get(each.stream, 0.0), each.far)
     unlike = sorted(found.values(), key=lambda each: (-most[each.stream], each.stream, -each.far, each.feature))
     return PeerComparison(unlike, int(compared.sum()), [kind.where for kind in kinds if kind.where and not kind.parts])
+
+
+def _levels_apart(profiles: Profiles, levels: Profiles, found: list[Deviation]) -> list[Deviation]:
+    """Return which deviations of `levels`, which are `profiles` without a course, are of streams that follow that."""
+    # One that rests, or has other hours, varies more without what it does not share.
+    follows: NDArray[np.bool_] = np.all(levels.inner <= FOLLOWS * profiles.inner, axis=1)
+    return [each for each in found if each.change in ("high", "low") and follows[each.stream]]
 
 
 def begins_at(values: FloatArray, found: Deviation) -> int:

@@ -89,7 +89,7 @@ def compare_streams(
     if settings.input.sparse is not None:
         raise ConfigurationError("--peers compares features that every record has; sparse records have none")
     names = names_of(states)
-    if len(names) < comparison.FEWEST_STREAMS:
+    if len(names) < profiles.FEWEST_STREAMS:
         return ComparedStreams(len(names), 0, [])
     plan = recent.plan(settings, reader, states)
     found, records = _compare(settings, reader, plan, read)
@@ -122,7 +122,7 @@ def hint(
     """
     streams = len(names_of(states))
     most = HINT_RECORDS // (profiles.RECENT * profiles.LONGER)
-    if settings.input.sparse is not None or not comparison.FEWEST_STREAMS <= streams <= most:
+    if settings.input.sparse is not None or not profiles.FEWEST_STREAMS <= streams <= most:
         return None
     plan = recent.plan(settings, reader, states)
     if plan.records > HINT_RECORDS or plan.values > HINT_VALUES:
@@ -135,4 +135,4 @@ def _compare(
     settings: Settings, reader: LogReader, plan: recent.RecentPlan, read: Callable[[int], None]
 ) -> tuple[comparison.PeerComparison, recent.Recent]:
     records = recent.read(settings, reader, plan, read)
-    return comparison.compare(*records.table(), len(plan.names)), records
+    return comparison.compare(*records.table(), len(plan.names), records.milliseconds()), records

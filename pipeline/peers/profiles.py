@@ -17,6 +17,9 @@ LONGER: Final = 4
 FEWEST: Final = 40
 """Records with a feature below which a stream is not compared in it."""
 
+FEWEST_STREAMS: Final = 5
+"""Streams below which none has peers."""
+
 LATE: Final = 4
 """What has begun of late is in the last of so many parts of the recent records."""
 

@@ -90,6 +90,12 @@ class Recent:
             row -= len(times)
         raise IndexError(row)
 
+    def milliseconds(self) -> IntArray:
+        """Return the time of each record of the table, in milliseconds since 1970."""
+        times = np.concatenate([np.zeros(0, "S24"), *self.times])
+        # They end with Z, which NumPy does not read.
+        return times.astype("S23").astype("M8[ms]").astype(np.int64)
+
     def table(self) -> tuple[FloatArray, IntArray]:
         """Return one row for each record, NaN where it has not a feature that others have, and its stream."""
         streams = np.concatenate([np.zeros(0, np.int64), *self.streams])

@@ -376,6 +376,17 @@ def test_a_burst_of_a_stream_without_others_is_named_by_its_alert_not_by_the_wav
     assert text in of_burst["text"]
 
 
+@pytest.mark.parametrize(("known", "kind"), [(0.0, "new"), (1.0, "rare, known")])
+def test_a_lasting_step_of_one_feature_says_what_is_usual_though_a_wave_moves_others(known, kind):
+    # The first alert of the wave is of records that are partly usual still.
+    first = named(alert("p1:d1", 300, records=72.0, unlike=12.0, known=known), load=(2.2, 2.0), heat=(37.0, 6.2))
+    (found,) = incidents(first, drift("p1:d1", 310, heat=(6.2, 38.0), flow=(5, 7)))
+    assert found["text"] == (
+        f"p1:d1: a {kind} kind of records since 2026-05-06 03:49:00, "
+        "heat 38, usually 6.2, load 2.2, usually 2, flow 7, usually 5"
+    )
+
+
 @pytest.mark.parametrize(
     ("unlike", "heat", "kind"), [(6.0, 5.2, "new_kind"), (6.0, 38.0, "broke"), (9.0, 5.2, "broke")]
 )

@@ -357,3 +357,17 @@ def test_devices_that_send_many_records_in_a_message_are_compared_by_as_many_rec
     found = compare_streams(deployment.given, deployment, read_states(deployment.source, deployment), read=read.append)
     assert named(found) == [("p0:dev3", "vibration", "high")]
     assert sum(read) < 12 * 600
+
+
+def test_a_level_that_a_wave_of_all_hides_is_found_by_the_times_of_the_records(monkeypatch):
+    def wave(device, records, **_):
+        rng = np.random.default_rng(device)
+        rows = np.tile(4 * np.sin(np.arange(records) / 50)[:, np.newaxis], 3) + rng.normal(size=(records, 3)) * 0.2
+        return rows + 20 + 0.4 * (device % 3) + 6 * (device == 3) * np.array([0, 1, 0])
+
+    monkeypatch.setattr(f"{__name__}.values", wave)
+    deployment = fleet(monkeypatch, records=400)
+    deployment.work(12 * 400, everything=True)
+    assert named(compared(deployment)) == [("p0:dev3", "vibration", "high")]
+    monkeypatch.setattr(recent.Recent, "milliseconds", lambda self: np.zeros(12 * 400, np.int64))
+    assert named(compared(deployment)) == []
