@@ -224,6 +224,11 @@ def _bounded(state: WatchState, one: tuple[int, int], moved: bool, after: float)
     return float(state.middle[one]) + (mu + shift) / float(state.gain[one])
 
 
+def _onset_of_steps(state: WatchState, k: int, c: int) -> int:
+    """Return the record of a unit since which a feature is stuck or noisy; it may have begun anew meanwhile."""
+    return max(int(state.seen[k]) - state.records + steps_since(state, c), 0)
+
+
 def _ratio_since(state: WatchState, one: tuple[int, int]) -> float:
     """Return how many times as much a channel varies since it began to vary otherwise."""
     records = int(state.seen[one[0]]) - int(float(state.size_onset[one]))
@@ -246,10 +251,7 @@ def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, shar
     after, channels = means.copy(), list[ChangedChannel]()
     if features >= CLEAR:
         c, which = divmod(int(each.argmax()), each.shape[1])
-        if which < 2:
-            onset = float((state.onset, state.size_onset)[which][k, c])
-        else:  # The unit may have begun anew while steps were other ones.
-            onset = max(int(state.seen[k]) - state.records + steps_since(state, c), 0)
+        onset = float((state.onset, state.size_onset)[which][k, c]) if which < 2 else _onset_of_steps(state, k, c)
         since = _marked(state, k, int(onset))
         strongest = each.max(axis=1)
         change: FeatureChange
@@ -259,7 +261,10 @@ def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, shar
             one, (s, q, rough) = (k, c), each[c].tolist()
             if rough >= CLEAR and (rough >= max(s, q) or is_stuck(state, c)):
                 ratio = step_ratio(state, c)
-                after[c] = state.last[c] if ratio < 1.0 else means[c]
+                now = state.last[c] if ratio < 1.0 else _mean_since(state, one, _onset_of_steps(state, k, c))
+                # A wave goes less far by itself.
+                is_far = abs(now - means[c]) > layout.CLIP * spreads[c]
+                after[c] = now if ratio < 1.0 or is_far else means[c]
                 change = "widened" if ratio > 1.0 else "narrowed"
                 found = float(means[c]), float(after[c]), float(spreads[c]), ratio
                 channels.append(ChangedChannel(c, change, rough, *found))

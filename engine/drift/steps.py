@@ -8,7 +8,7 @@ import numpy as np
 from resonance.engine.base import BoolArray, FloatArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.layout import WatchState
-from resonance.kernels.arithmetic import jit
+from resonance.kernels.arithmetic import jit, log
 
 NOISY = 2.5
 """How many times the most there was the mean step of late is of a feature that is noisy."""
@@ -29,7 +29,7 @@ _FOLLOWS, _FORGETS = 1.0 / 512.0, 1.0 / 4096.0
 _RATE = 1.0 / 512.0
 """Weight of a record in the share of those that changed."""
 _LASTS, _BEHIND = 128, 48
-"""Records that a feature is noisy: what goes elsewhere has been reported by then; and by which that is seen late."""
+"""Records that a feature is noisy: what goes elsewhere has been reported by then; and most by which it is seen late."""
 _CHANGES = 30.0
 """Changes that would have come while a feature is stuck: by chance there is none once in e^30."""
 _PAUSES, _KNOWN = 3.0, 1.2
@@ -132,7 +132,12 @@ def is_stuck(state: WatchState, channel: int) -> bool:
 
 def steps_since(state: WatchState, channel: int) -> int:
     """Return the record of the stream since which a feature is stuck, or about since which it is noisy."""
-    return int(state.moved[channel] if is_stuck(state, channel) else state.smooth[channel] - _BEHIND)
+    if is_stuck(state, channel):
+        return int(state.moved[channel])
+    # The mean of late comes to the bound the sooner the noisier a feature is.
+    beyond = (NOISY - 1.0) / max(state.rough[channel] / state.most[channel] - 1.0, NOISY - 1.0)
+    behind = layout.BLOCK * log(max(1.0 - beyond, 1e-9)) / log(1.0 - _LATE)
+    return int(state.smooth[channel] - min(behind, _BEHIND))
 
 
 def step_ratio(state: WatchState, channel: int) -> float:

@@ -257,8 +257,10 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
                 values.setdefault(name, []).append(value)
     weight = Counter({name: len(own) for name, own in (moves | values).items()})
     strength = {name: median(abs(move.shift) for move in own) for name, own in moves.items()}
-    # What a drift names first is farthest off, then what an alert does; a later mean may be of some hours of the day.
-    first = [*[*group[0].moves][:1], *group[0].values] if len(group) == 1 and known >= MANY else []
+    # What a drift moved farthest comes first, then what an alert names; a later mean may be of some hours of the day.
+    late = {name for sign in group[0].signs for name in sign.late}
+    soon = sorted(group[0].moves.keys() - late, key=lambda name: (-abs(group[0].moves[name].shift), name))
+    first = [*soon[:1], *group[0].values] if len(group) == 1 and known >= MANY else []
     place = {name: -at for at, name in enumerate(reversed(first))}
     ranked = sorted(weight, key=lambda name: (-weight[name], place.get(name, 1), -strength.get(name, 0.0))) or sorted(
         {name for centre in centres for name in centre}

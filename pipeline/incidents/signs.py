@@ -1,7 +1,7 @@
 """Signs of incidents: alerts and drifts of a stream, with the time at which what they show began."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -105,7 +105,7 @@ class Sign:
     """Of an alert `unlike`: the share of the records that were."""
     is_known: bool = False
     """Of an alert `unlike`: whether its records are of a kind that the model knows."""
-    late: Container[str] = ()
+    late: Collection[str] = ()
     """Features that only the end of a drift names, whose means are of all records until then."""
     varies: Mapping[str, Move] = field(default_factory=dict)
     """Features of a drift that vary more or less, and did not move."""

@@ -198,7 +198,10 @@ class PlainDrift:
 
     def stepped(self, c: Any) -> int:
         """Return the record of the stream since which a feature is stuck, or noisy."""
-        return int(c.MOVED) if self.is_stuck(c) else int(c.AT - 48)
+        if self.is_stuck(c):
+            return int(c.MOVED)
+        beyond = 1.5 / max(c.R / c.HI - 1.0, 1.5)
+        return int(c.AT - min(8 * log(max(1.0 - beyond, 1e-9)) / log(0.875), 48))
 
     def take(self, unit: Unit, x: list[float], offset: int) -> bool:
         n, number = unit.number.NN, unit.number
@@ -270,7 +273,7 @@ class PlainDrift:
             own, least = n - c.FROM, c.G * 1e-3 >= 1
             at = c.W / own
             var = max(c.WW / own - at * at, 0.0)
-            if c.SYY > 4 * own or (var > 4 if least else var < 0.25):
+            if 4 * own < c.SYY or (var > 4 if least else var < 0.25):
                 c.C += at / c.G
                 c.G = 1.0 / max(sqrt(var) / c.G, 1e-3)
                 found.append(c)
@@ -370,7 +373,9 @@ class PlainDrift:
     def leap(self, b: float, k: float, theta: float) -> float:
         return 1.0 if not self.leaps else max(1.0, theta * (1.0 + 2.0 * k * b / 3.0) / (2.0 * k * 1.15))
 
-    def inflation(self, n: float, total: float, cross: float, mean: float, var: float, known: float, late: bool) -> float:
+    def inflation(
+        self, n: float, total: float, cross: float, mean: float, var: float, known: float, late: bool
+    ) -> float:
         m = n // 8
         vb = total / m - mean * mean
         if vb <= 0:
@@ -566,7 +571,12 @@ class PlainDrift:
         own, before = self.steps[i], c.U
         ratio = 0.0 if self.is_stuck(own) else own.R / (sqrt(own.LO) * sqrt(own.HI))
         at = max(self.units[0].number.NN - self.t + self.stepped(own), 0)
-        onset, after = self.marked(self.units[0], at), own.X if ratio < 1.0 else before
+        onset, left = self.marked(self.units[0], at), 1.0
+        for _ in range(min(self.units[0].number.NN - at, 400)):
+            left *= 0.9375
+        now = c.C + (c.MU if left == 1 else c.MU + (c.E - c.MU) / (1 - left)) / c.G
+        after = now if abs(now - before) > 3.0 / (c.RHO * c.G) else before
+        after = own.X if ratio < 1.0 else after
         spread = 1.0 / (c.RHO * c.G)
         self.rows.append([3, self.t - 1, i, 1 if ratio > 1.0 else 2, evidence, before, after, spread, ratio, onset])
 
