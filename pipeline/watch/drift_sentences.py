@@ -97,6 +97,8 @@ def _feature(each: DriftFeature) -> str:
     if each["change"] == "moved":
         shift = f" ({each['shift']:+.1f} spreads)" if abs(each["shift"]) >= NOTABLE else ""
         return f"{each['feature']} {number(each['before'])} -> {number(each['after'])}{shift}"
+    if each["ratio"] == 0.0:
+        return f"{each['feature']} stays at {number(each['after'])}"
     return f"{each['feature']} varies {number(each['ratio'])} times as much"
 
 

@@ -171,6 +171,10 @@ SINCE = ", since about offset 2,118 (08:00:10), seen at 2,613"
         ),
         (event_of(unit(None, "widened", WIDER), scope="stream"), f"p2 widened: cpu varies 1.7 times as much{SINCE}"),
         (
+            event_of(unit(None, "narrowed", WIDER | {"change": "narrowed", "ratio": 0.0}), scope="stream"),
+            f"p2 narrowed: cpu stays at 1{SINCE}",
+        ),
+        (
             event_of(unit("p2/1/6", "moved more", MOVED, share=(0.13, 0.25)), unit("p2/1/7", "together")),
             "p2 has more of p2/1/6, 13 % -> 25 %, and it moved: latency_ms 764 -> 803 (+1.6 spreads); "
             f"also p2/1/7{SINCE}",
