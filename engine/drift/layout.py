@@ -168,7 +168,7 @@ class WatchState(Table):
     centre: FloatArray = floats("cells", "d", most=MAGNITUDE)  # what each cell is nearest to
     names: IntArray = ints("units", **_ANY)  # the first name of each unit
     sign: FloatArray = floats("d", stored=False)  # in the second sum: -1 at an odd number of one bits, else 1
-    room: FloatArray = floats(2, "channels", stored=False)  # for the values of a record while a unit takes it
+    room: FloatArray = floats(3, "channels", stored=False)  # for the values of a record while a unit takes it
 
 
 def _fields_before(name: str, field: str) -> list[str]:

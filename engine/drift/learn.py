@@ -4,7 +4,7 @@ import numpy as np
 from resonance.engine.drift import layout
 from resonance.engine.drift.episode import is_over, is_settling
 from resonance.engine.drift.shares import close_share_block
-from resonance.engine.drift.steps import HELD_STUCK, follow_steps
+from resonance.engine.drift.steps import HELD_STUCK, follow_steps, is_any_stuck
 from resonance.kernels.arithmetic import inline, jit
 from resonance.kernels.borrowed import borrow
 
@@ -187,21 +187,23 @@ def _measure_range(state, k, rules, seen, x):
         state.middle[k, d:], state.gain[k, d:] = 0.0, 1.0
 
 
-@inline
-def _is_still(state, k, i):
-    """Whether a feature of a watched unit is stuck: that has been reported, and its mean stands for its value."""
-    return i < len(state.held) and state.held[i] >= HELD_STUCK and state.watched[k] == 1
-
-
 @jit
-def _standardise(state, k, rules, x, value, clipped):
-    """Write the value of every channel in widths of its range, and clipped to three of them."""
+def _standardise(state, k, rules, x, value, clipped, size, still):
+    """Write the value of every channel in widths of its range, that cut at three of them, and the absolute of this.
+
+    Of a feature that has been reported as stuck the means of a watched unit stand for them.
+    """
     d = rules.d
     for i in range(d):
         v = (x[i] - state.middle[k, i]) * state.gain[k, i]
-        v = state.mean[k, i] if _is_still(state, k, i) else v
         value[i] = v = min(max(v, -layout.FARTHEST), layout.FARTHEST)
-        clipped[i] = min(max(v, -layout.CLIP), layout.CLIP)
+        clipped[i] = v = min(max(v, -layout.CLIP), layout.CLIP)
+        size[i] = abs(v)
+    for i in range(d) if still and state.watched[k] == 1 else range(0):
+        if state.held[i] >= HELD_STUCK:
+            value[i] = clipped[i] = state.mean[k, i]
+            size[i] = state.size[k, i]
+            state.squares[k, i] += 1.0 / (state.inverse_spread[k, i] * state.inverse_spread[k, i])
     if d >= 2:
         one = other = 0.0
         for i in range(d):
@@ -210,20 +212,19 @@ def _standardise(state, k, rules, x, value, clipped):
         for i, total in ((d, one), (d + 1, other)):
             value[i] = total / rules.root
             clipped[i] = min(max(value[i], -layout.CLIP), layout.CLIP)
+            size[i] = abs(clipped[i])
 
 
 @jit
-def _sum_up(state, k, value, clipped):
+def _sum_up(state, k, value, clipped, size):
     """Add a record to the sums of the present block."""
     for i in range(state.mean.shape[1]):
-        y, size, square = clipped[i], abs(clipped[i]), clipped[i] * clipped[i]
-        if _is_still(state, k, i):
-            size, square = state.size[k, i], square + 1.0 / (state.inverse_spread[k, i] * state.inverse_spread[k, i])
+        y = clipped[i]
         state.whole[k, i] += value[i]
         state.power[k, i] += value[i] * value[i]
-        state.squares[k, i] += square
+        state.squares[k, i] += y * y
         state.block[k, i] += y
-        state.size_block[k, i] += size
+        state.size_block[k, i] += size[i]
 
 
 @inline
@@ -239,18 +240,16 @@ def _accumulate(before, onset, excess, up, down, now):
 
 
 @jit
-def _follow(state, k, seen, value, clipped):
+def _follow(state, k, seen, value, clipped, size):
     """Move the cumulative sums of a watched unit; return whether one is beyond its threshold."""
     alarm, now = False, float(seen)
     for i in range(state.mean.shape[1]):
-        if _is_still(state, k, i):
-            continue
         y = clipped[i]
         state.late[k, i] += (value[i] - state.late[k, i]) * 0.0625
         excess = (y - state.mean[k, i]) * state.inverse_spread[k, i]
         up, down = state.allowed_up[k, i], state.allowed_down[k, i]
         s, state.onset[k, i] = _accumulate(state.cusum[k, i], state.onset[k, i], excess, up, down, now)
-        excess, up = (abs(y) - state.size[k, i]) * state.size_inverse_spread[k, i], state.size_allowed[k, i]
+        excess, up = (size[i] - state.size[k, i]) * state.size_inverse_spread[k, i], state.size_allowed[k, i]
         q, state.size_onset[k, i] = _accumulate(state.size_cusum[k, i], state.size_onset[k, i], excess, up, up, now)
         state.cusum[k, i], state.size_cusum[k, i] = s, q
         high, limit = state.size_threshold[k, i], state.threshold[k, i]
@@ -283,8 +282,11 @@ def _is_quiet(state, k):
 
 
 @jit
-def learn_record(state, k, rules, x, offset, time):
-    """Let a unit take a record, and return whether one of its channels is beyond its threshold."""
+def learn_record(state, k, rules, x, offset, time, still):
+    """Let a unit take a record, and return whether one of its channels is beyond its threshold.
+
+    `still` is whether any feature has been reported as stuck.
+    """
     seen = state.seen[k]
     state.seen[k] = seen + 1
     if seen & 7 == 0:
@@ -292,12 +294,12 @@ def learn_record(state, k, rules, x, offset, time):
     if seen < layout.RANGE:
         _measure_range(state, k, rules, seen, x)
         return False
-    value, clipped = state.room[0], state.room[1]
-    _standardise(state, k, rules, x, value, clipped)
-    _sum_up(state, k, value, clipped)
+    value, clipped, size = state.room[0], state.room[1], state.room[2]
+    _standardise(state, k, rules, x, value, clipped, size, still)
+    _sum_up(state, k, value, clipped, size)
     alarm = False
     if state.watched[k]:
-        alarm = _follow(state, k, seen, value, clipped)
+        alarm = _follow(state, k, seen, value, clipped, size)
     records = seen - (layout.RANGE - 1)
     if records % layout.BLOCK == 0:
         _close_block(state, k, records == layout.BLOCK)
@@ -386,19 +388,21 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
     Return the first record that was not watched, and whether there is an alarm.
     """
     cells, batch = state.cells, borrow(X)
-    units = cells + 1 if cells > 1 else 1
+    units, still = cells + 1 if cells > 1 else 1, is_any_stuck(state)
     for t in range(start, len(batch)):
         state.records += 1
         x, offset, time = batch[t], offsets[t], times[t]
         rough = rules.leaps > 0 and follow_steps(state, x, grain)
         # While baselines are new ones a change of steps waits: their end would say nothing of it.
         rough = rough and state.watched[0] == 1 and not is_settling(state, rules, units)
-        alarm = learn_record(state, 0, rules, x, offset, time) | rough
+        if state.records % layout.BLOCK == 0:
+            still = is_any_stuck(state)
+        alarm = learn_record(state, 0, rules, x, offset, time, still) | rough
         if units > 1:
             k = _nearest(state, cells, x) + 1
             state.count[k] += 1
             _vote(state, k, answers[t])
-            alarm |= learn_record(state, k, rules, x, offset, time)
+            alarm |= learn_record(state, k, rules, x, offset, time, still)
             if state.records % layout.SHARE_BLOCK == 0:
                 for k in range(1, units):
                     alarm |= close_share_block(state, k, rules, offset, time)

@@ -51,6 +51,15 @@ def _beyond(state, i):
 
 
 @jit
+def is_any_stuck(state):
+    """Whether any feature has been reported as stuck, and is so still."""
+    found = False
+    for held in state.held:
+        found |= held >= HELD_STUCK
+    return found
+
+
+@jit
 def _wake(state, i):
     """Let a feature that was stuck be followed again, once it changes in several blocks."""
     if _beyond(state, i)[1] >= 1.0:
@@ -72,19 +81,18 @@ def follow_steps(state, x, grain):
     """
     # After a change of the stream its steps may be other ones, too.
     alarm, records = False, state.records
-    known = records - state.steady > layout.STREAM_BASE
+    known, rate = records - state.steady > layout.STREAM_BASE, max(_RATE, 1.0 / records)
     for i in range(len(x)):
         step = abs(x[i] - state.last[i]) if records > 1 else 0.0
         state.last[i] = x[i]
         is_change = step > max(_CHANGE * state.least[i], grain[i])
         if is_change:
             pause = records - state.moved[i]
+            state.moved[i] = records
             # The share stands still while nothing changes.
-            weight = min(pause * max(_RATE, 1.0 / records), 1.0)
-            state.changes[i] += (1.0 / pause - state.changes[i]) * weight
+            state.changes[i] += (1.0 / pause - state.changes[i]) * min(pause * rate, 1.0)
             part = _KNOWN / _PAUSES if state.held[i] >= HELD_STUCK else 1.0
             state.longest[i] = max(state.longest[i], pause * part)
-            state.moved[i] = records
         is_bounded = records > _FEW and state.most[i] > 0.0
         state.steps[i] += min(step, _FARTHEST * state.most[i]) if is_bounded else step
     if records % layout.BLOCK != 0:

@@ -143,10 +143,9 @@ class PlainDrift:
             c.X = v
             changes = step > max(0.04 * c.LO, g)
             if changes:
-                pause = self.t - c.MOVED
+                pause, c.MOVED = self.t - c.MOVED, float(self.t)
                 c.N += (1.0 / pause - c.N) * min(pause * max(1.0 / 512.0, 1.0 / self.t), 1.0)
                 c.LONG = max(c.LONG, pause * (1.2 / 3.0 if c.HELD >= 2 else 1.0))
-                c.MOVED = float(self.t)
             c.SUM += min(step, 8.0 * c.HI) if self.t > 64 and c.HI > 0.0 else step
             if self.t % 8:
                 continue
@@ -238,11 +237,14 @@ class PlainDrift:
         for c, v, w, held in zip(unit.channels, value, y, still, strict=True):
             c.W += v
             c.WW += v * v
-            c.SYY += w * w + 1.0 / (c.RHO * c.RHO) if held else w * w
+            if held:
+                c.SYY += 1.0 / (c.RHO * c.RHO)
+            c.SYY += w * w
             c.BY += w
-            c.BA += c.AL if held else abs(w)
-            if number.WATCHED and not held:
-                alarm |= self.follow(c, v, w, n)
+            a = c.AL if held else abs(w)
+            c.BA += a
+            if number.WATCHED:
+                alarm |= self.follow(c, v, w, a, n)
         if nb % 8:
             return alarm
         for c in unit.channels:
@@ -281,7 +283,7 @@ class PlainDrift:
             c.FROM = float(n)
             c.SY = c.SYY = c.SA = c.W = c.WW = c.PY = c.PA = c.BYY = c.BYP = c.BAA = c.BAP = 0.0
 
-    def follow(self, c: Any, v: float, y: float, n: int) -> bool:
+    def follow(self, c: Any, v: float, y: float, a: float, n: int) -> bool:
         c.E += (v - c.E) * 0.0625
         s = c.S + (y - c.MU) * c.RHO
         s -= clip(s, -c.KD, c.KU)
@@ -290,7 +292,7 @@ class PlainDrift:
         elif s * c.S < 0:
             c.OS = float(n)
         c.S = s
-        q = c.Q + (abs(y) - c.AL) * c.BE
+        q = c.Q + (a - c.AL) * c.BE
         q -= clip(q, -c.KQ, c.KQ)
         if q == 0:
             c.OQ = float(n + 1)

@@ -66,7 +66,7 @@ def test_what_happens_to_the_regions_is_four_incidents():
     assert [(each["streams"], each["kind"], each["features"][0]["feature"]) for each in found] == [
         (["p2"], "drifted", "latency_ms"),
         (["p0"], "drifted", "latency_ms"),
-        (["p1"], "new_kind", "latency_ms"),
+        (["p1"], "new_kind", "payload_kb"),
         (["p0"], "drifted", "latency_ms"),
     ]
     creep, deploy, crawler, rollback = ((epoch_ms(each["since"]) - START_MS) / 5 for each in found)
