@@ -113,10 +113,16 @@ def _share_is_back(state: WatchState, k: int) -> bool:
 
 
 @jit
+def _concerns_units(state):
+    """Whether features or shares of units changed in the open episode; steps alone have no baseline."""
+    return state.flag.any() or state.share_flag.any()
+
+
+@jit
 def is_settling(state, rules, units):
     """Whether an episode is open in which a unit concerned has no new baseline yet, unless it has lasted for long."""
-    if state.open == 0 or not (state.flag.any() or state.share_flag.any()):
-        return False  # Steps alone have no baseline.
+    if state.open == 0 or not _concerns_units(state):
+        return False
     lasted = state.records - 1 - state.start
     if lasted < rules.hold:
         return True
@@ -136,14 +142,13 @@ def is_over(state, rules, units):
     lasted = state.records - 1 - state.start
     if state.open == 0 or lasted < rules.hold or is_settling(state, rules, units) or (state.held >= HELD_STUCK).any():
         return False
-    return lasted >= _LONGEST * rules.hold or state.flag.any() or state.share_flag.any() or not state.held.any()
+    return lasted >= _LONGEST * rules.hold or _concerns_units(state) or not state.held.any()
 
 
 def end_episode(state: WatchState, rules: Rules, units: int) -> tuple[ChangeKind, list[ChangedUnit]]:
     """End the open episode; return how it ended, and what its units are like."""
     # What was noisy for long is usual from now on; what goes on in the next episode is not over.
-    is_of_steps = not (state.flag.any() or state.share_flag.any())
-    back, found = not (is_of_steps and state.held.any()), list[ChangedUnit]()
+    back, found = bool(_concerns_units(state) or not state.held.any()), list[ChangedUnit]()
     if is_over(state, rules, units):
         take_steps(state)
     state.open = 0

@@ -119,10 +119,10 @@ class WatchState(Table):
     rough: FloatArray = _step()  # mean step of late
     least: FloatArray = _step()  # between which that usually is
     most: FloatArray = _step()
-    smooth: FloatArray = _step()  # record of the stream at which it was not noisy last
+    smooth: FloatArray = _step()  # record of the stream at which it was not noisy last; while held as noisy, old `most`
     changes: FloatArray = _step()  # share of the records of late that were other ones than those before
     moved: FloatArray = _step()  # the last of them
-    longest: FloatArray = _step()  # most records from one to the next, of late
+    longest: FloatArray = _step()  # most records from one to the next; of those while it was held as stuck a part
     held: FloatArray = _step()  # 1: it has been reported as noisy, 2: as stuck, and is so still
 
     seen: IntArray = _number(high="records")  # records since the restart
@@ -209,14 +209,7 @@ PARAMETERS = (
     Parameter("hold", int, 500, "records that an episode lasts at least", 64, 1_000_000),
     Parameter("ordinary", int, 5, "returns after which all between a unit's places is ordinary", 1, 1_000_000),
     Parameter("returning", int, 0, "returns of a unit each of which doubles the records of its next baseline", 0, 8),
-    Parameter(
-        "leaps",
-        int,
-        0,
-        "whether rare flags, steps, and ranges that do not hold, are looked after",
-        0,
-        1,
-    ),
+    Parameter("leaps", int, 0, "whether rare flags, steps, and ranges that do not hold, are looked after", 0, 1),
     Parameter("cells", int, 32, "cells, at most", 0, 64),
 )
 
