@@ -119,6 +119,7 @@ class Preparation:
         self._axes = PrincipalAxes.unknown(parameters.axes, len(self.columns)) if parameters.axes else None
         self._number = 0
         self._watch: RangeWatch | None = None
+        self._grain: FloatArray | None = None
 
     @property
     def dimension(self) -> int:
@@ -194,7 +195,7 @@ class Preparation:
 
     def _learn(self, raw: FloatArray, is_first: bool) -> FloatArray:
         """Learn everything from raw records, and return them spread over their steps; a first scale has none."""
-        self._columns = Columns(self._parameters)
+        self._columns, self._grain = Columns(self._parameters), None
         self._columns.learn_means(raw)
         length = self._common_length(raw)
         learns_ranges = self._parameters.scale == "warmup" and not length
@@ -275,7 +276,9 @@ class Preparation:
 
         0 where none are, or that differs from place to place, as behind a logarithm, and of axes.
         """
-        return self._columns.grain() if self._axes is None else np.zeros(self.dimension)
+        if self._grain is None:
+            self._grain = self._columns.grain() if self._axes is None else np.zeros(self.dimension)
+        return self._grain
 
     def transform_next(self, X: ArrayLike) -> FloatArray:
         """Prepare records that are not learned, each as `apply` would the next one; nothing changes."""
@@ -303,6 +306,7 @@ class Preparation:
         if self.room != 0:
             return None
         if self._watch is not None:
+            self._grain = None
             return rescale(self._columns, self._watch, self.columns)
         raw = np.concatenate(self._held)
         before, _ = self._prepared(self._columns.spread(raw, 0))

@@ -97,6 +97,25 @@ def test_what_was_prepared_before_is_where_the_change_puts_it():
     np.testing.assert_allclose(again, (centre, spread), rtol=1e-9, atol=1e-9)
 
 
+def test_the_grain_is_that_of_the_present_scale():
+    X = stream().round(1)
+    preparation, found = Preparation(NAMES, rescale=True, robust=True), []
+    preparation.hold(X[: preparation.wanted])
+    found.append(preparation.grain())
+    preparation.freeze()
+    at = preparation.held
+    while at < len(X):
+        assert preparation.grain().tolist() == Preparation.from_state(preparation.state()).grain().tolist()
+        found.append(preparation.grain())
+        taken = preparation.room
+        preparation.apply(X[at : at + taken])
+        preparation.rescale()
+        at += taken
+    # None until the warm-up is over, then one for each place of the second feature.
+    assert len({tuple(grain) for grain in found}) == 3
+    assert found[-1][1] > 0.0
+
+
 @pytest.mark.parametrize(("day", "noise"), [(1_440, 0.1), (1_440, 0.01), (8_640, 0.1), (20_000, 0.1)])
 def test_a_daily_wave_soon_has_one_range(day, noise):
     rng, t = np.random.default_rng(0), np.arange(100_000)[:, None]
