@@ -5,7 +5,9 @@ STAMP := .venv/.installed
 # Tests start hundreds of processes; where bytecode is not written, each of them compiles two thousand modules first.
 unexport PYTHONDONTWRITEBYTECODE
 # A lock file names everything: what is looked up beside it takes most of the time.
-LOCKED := --quiet --no-compile --no-deps --no-warn-conflicts --disable-pip-version-check --require-hashes
+PIP := $(BIN)/pip install --quiet --no-compile --no-deps --no-warn-conflicts --disable-pip-version-check
+# uv takes seconds where pip takes a minute; pip alone knows the index that a pip.conf names.
+install = $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps $(1) || $(PIP) $(1)
 # A changed lock file reinstalls the dependencies.
 
 .PHONY: demo broker test kernels lint types bench nightly long chaos mixed soak lock sbom release image-test page manifests site clean .venv
@@ -13,19 +15,20 @@ LOCKED := --quiet --no-compile --no-deps --no-warn-conflicts --disable-pip-versi
 .venv: $(STAMP)
 
 $(STAMP): .venv/.locked pyproject.toml
-	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(call install,--no-build-isolation --editable .)
 	@touch $@
 
-.venv/.locked: requirements/lock.txt
+.venv/.locked: requirements/uv.txt requirements/lock.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 15) else "Resonance needs Python 3.11 to 3.14; %s is %d.%d. Name another one: make PYTHON=python3.12 ..." % (sys.executable, *v))'
-	@echo "Setting up .venv (once; about a minute)"
+	@echo "Setting up .venv (once)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install $(LOCKED) --requirement requirements/lock.txt
+	-@$(PIP) --only-binary :all: --require-hashes --requirement requirements/uv.txt
+	@$(call install,--require-hashes --requirement requirements/lock.txt)
 	@touch $@
 
 # What the benchmarks or the site need beside that, once.
 .venv/.%: requirements/%.txt $(STAMP)
-	@$(BIN)/pip install $(LOCKED) --requirement $<
+	@$(call install,--require-hashes --requirement $<)
 	@touch $@
 
 # Prints the address of its web page; make demo KEEP=--keep leaves that open.
@@ -85,17 +88,18 @@ mixed: kernels
 soak: kernels
 	$(BIN)/python -m bench.soak $(SOAK_ARGS)
 
-# Raises the locked versions (needs uv); the files name packages and hashes, never an index. The image installs
+# Raises the locked versions; the files name packages and hashes, never an index. The image installs
 # runtime.txt and builds the wheel with build.txt: the same versions, without what only development needs.
-LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
   --python-version 3.11
-lock:
+lock: .venv
 	$(LOCK) --extra dev pyproject.toml --output-file requirements/lock.txt
 	for extra in bench site; do \
 	  $(LOCK) --extra $$extra --constraint requirements/lock.txt pyproject.toml --output-file requirements/$$extra.txt || exit; \
 	done
 	$(LOCK) --extra worker --extra otlp --extra registry --constraint requirements/lock.txt pyproject.toml --output-file requirements/runtime.txt
 	echo "setuptools>=80" | $(LOCK) --constraint requirements/lock.txt - --output-file requirements/build.txt
+	echo "uv" | $(LOCK) - --output-file requirements/uv.txt
 	echo "cyclonedx-bom" | $(LOCK) - --output-file requirements/sbom.txt
 
 # What the image installs, for scanners of known vulnerabilities.
