@@ -7,6 +7,7 @@ from resonance.pipeline.config.sections import EngineSection
 from bench.quality.contest import NO_ANSWER, first_of_their_own, halved, measured, numbers
 from bench.quality.contestants import engine
 from bench.quality.streams import named
+from tests.night import at_night
 
 ENGINE = engine(EngineSection().name)
 SEEDS = (1, 2)
@@ -37,7 +38,7 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize("seed", [SEEDS[0], *(pytest.param(each, marks=pytest.mark.nightly) for each in SEEDS[1:])])
+@pytest.mark.parametrize("seed", [SEEDS[0], *(at_night(each) for each in SEEDS[1:])])
 @pytest.mark.parametrize(("group", "stream", "least", "clusters", "events"), BOUNDS)
 def test_a_practitioner_sees_the_clusters_that_are_there_and_few_events(group, stream, least, clusters, events, seed):
     line = measured(named(group, stream), ENGINE, length=RECORDS, seed=seed)

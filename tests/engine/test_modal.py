@@ -10,6 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from tests.engine.plain_modal import PlainModal
 from tests.engine.streams import shifting
+from tests.night import seeds
 
 SMALL = {"landmarks": 64, "max_landmarks": 256, "memory": 300, "min_cluster_records": 5, "expire_records": 500}
 """A model in which landmarks are replaced, clusters expire and the past fades within a thousand records."""
@@ -111,7 +112,7 @@ def test_the_kernels_do_what_is_written_plainly(name):
                 np.testing.assert_allclose(shape[3], expected[3], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2, night=4))
 def test_the_lists_of_neighbours_are_those_that_a_restored_model_makes(seed):
     # One more record than a list holds in one place, all others elsewhere: the first ones make room one by one.
     X = np.concatenate([gaussian(17, 2, seed), gaussian(400, 2, seed + 10, centre=50.0)])

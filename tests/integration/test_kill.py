@@ -23,19 +23,20 @@ from resonance.pipeline.verify.verify import verify
 from tests import LONG
 from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, datasets, states
 from tests.integration.label_chaos import LabelChaos
+from tests.night import at_night
 from tests.pipeline.repartition.two_hops import by_id, by_record
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 CASES = [
     pytest.param("modal", "exactly_once", "key", id="modal-exactly-once"),
-    pytest.param("hcaea", "exactly_once", "partition", id="hcaea-exactly-once", marks=pytest.mark.nightly),
-    pytest.param("modal", "at_least_once", "key", id="modal-at-least-once", marks=pytest.mark.nightly),
-    pytest.param("sa_art", "exactly_once", "key", id="sa-art-sparse", marks=pytest.mark.nightly),
-    pytest.param("mlca", "exactly_once", "field:group", id="mlca-exactly-once-labels", marks=pytest.mark.nightly),
-    pytest.param("caea", "exactly_once", "key", id="caea-streams-that-end", marks=pytest.mark.nightly),
-    pytest.param("modal", "exactly_once", "key", id="modal-many-in-a-message", marks=pytest.mark.nightly),
-    pytest.param("caea", "exactly_once", "field:group", id="caea-many-in-a-message-rekeyed", marks=pytest.mark.nightly),
+    at_night("hcaea", "exactly_once", "partition", id="hcaea-exactly-once"),
+    at_night("modal", "at_least_once", "key", id="modal-at-least-once"),
+    at_night("sa_art", "exactly_once", "key", id="sa-art-sparse"),
+    at_night("mlca", "exactly_once", "field:group", id="mlca-exactly-once-labels"),
+    at_night("caea", "exactly_once", "key", id="caea-streams-that-end"),
+    at_night("modal", "exactly_once", "key", id="modal-many-in-a-message"),
+    at_night("caea", "exactly_once", "field:group", id="caea-many-in-a-message-rekeyed"),
 ]
 ONLY_LONG = [
     pytest.param("evq", "exactly_once", "key", id="evq-exactly-once"),

@@ -20,6 +20,7 @@ from tests import LONG
 from tests.brokers import create_topic
 from tests.brokers.proxy import ADD_OFFSETS, COMMIT_OFFSETS, END
 from tests.integration.test_delivery import Member, columns, exactly_once, messages, values
+from tests.night import at_night
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -81,7 +82,7 @@ def test_a_late_request_never_touches_the_next_transaction(begun):
     ("api", "code"),
     [
         (COMMIT_OFFSETS, KafkaError.NOT_COORDINATOR),
-        (COMMIT_OFFSETS, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+        at_night(COMMIT_OFFSETS, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
         (END, KafkaError.NOT_COORDINATOR),
     ],
 )

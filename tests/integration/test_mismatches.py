@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.brokers import produce, read_topic
 from tests.integration.workers import Deployment, records
+from tests.night import at_night
 
 pytestmark = pytest.mark.broker
 
@@ -43,9 +44,7 @@ def stopped(deployment, settings=None):
     ("how", "other", "text"),
     [
         (signal.SIGTERM, {"engine.min_cluster_records": 6}, "engine.min_cluster_records was 5, is 6"),
-        pytest.param(
-            *(signal.SIGKILL, {"engine.name": "caea"}, 'engine was "modal", is "caea"'), marks=pytest.mark.nightly
-        ),
+        at_night(*(signal.SIGKILL, {"engine.name": "caea"}, 'engine was "modal", is "caea"')),
     ],
 )
 def test_other_settings_and_new_models(deployment, how, other, text):
@@ -160,7 +159,9 @@ def test_an_input_made_again_under_a_frozen_worker_is_never_answered_by_its_mode
         assert "was deleted and made again" in again.last_line(65)
 
 
-@pytest.mark.parametrize("what", ["output deleted", "input deleted", "partitions added"])
+@pytest.mark.parametrize(
+    "what", ["input deleted", *(at_night(what) for what in ("output deleted", "partitions added"))]
+)
 def test_topics_that_change_end_a_running_worker_and_the_next_start(working, what):
     deployment, worker, admin = working
     if what == "partitions added":

@@ -16,6 +16,7 @@ from resonance.pipeline.recovery.reset import reset
 
 from tests.brokers import produce, read_topic
 from tests.integration.toy_pipeline import Pipeline, models
+from tests.night import at_night
 from tests.pipeline.toy_task import ToyTask
 
 pytestmark = pytest.mark.broker
@@ -28,7 +29,7 @@ def of_toys(monkeypatch):
         monkeypatch.setattr(f"resonance.pipeline.recovery.{module}.tasks_of", lambda _: ToyTask)
 
 
-MODES = pytest.mark.parametrize("mode", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])
+MODES = pytest.mark.parametrize("mode", ["exactly_once", at_night("at_least_once")])
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from resonance.pipeline.scorer import Scorer
 
 from tests.brokers import produce
 from tests.integration.workers import Deployment, records, wait_until
+from tests.night import at_night
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 
@@ -24,7 +25,7 @@ def assign(worker, value, partition):
         return error.code, json.load(error)
 
 
-@pytest.mark.parametrize("mode", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("mode", ["exactly_once", at_night("at_least_once")])
 def test_worker_and_scorer_answer_alike_at_the_same_version(broker, mode):
     deployment = Deployment(broker, partitions=2, settings={"delivery.mode": mode, "prepare.scale": "warmup"})
     produce(broker, deployment.input, records(1_200, 2))

@@ -8,6 +8,7 @@ from confluent_kafka import Producer
 from tests.brokers import produce, read_topic
 from tests.brokers.raw import produce_raw
 from tests.integration.workers import Deployment, records, wait_until
+from tests.night import at_night
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 
@@ -56,7 +57,7 @@ def test_only_committed_records_are_answered_live_and_after_a_kill(deployment, m
     assert (len(expected), deployment.answers()) == (1200, expected)
 
 
-@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("mode", ["exactly_once", at_night("at_least_once")])
 def test_a_clean_stop_leaves_nothing_to_learn_again(deployment, mode):
     mode = {"delivery.mode": mode}
     produce(deployment.broker, deployment.input, records(2000))

@@ -7,6 +7,7 @@ import pytest
 
 from tests.brokers import produce
 from tests.integration.workers import Deployment, records, wait_until
+from tests.night import at_night
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
@@ -34,7 +35,7 @@ def wait_for_share(worker, count, timeout):
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize("mode", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("mode", ["exactly_once", at_night("at_least_once")])
 def test_joining_and_stopping_under_full_backlog_takes_seconds(deployment, mode):
     mode = {"delivery.mode": mode, **PATIENT}
     with deployment.worker(command=SLOW, settings=mode) as first:

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import orjson
-import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, Record, StreamSnapshot
 from resonance.pipeline.task.decode.json_records import InputMapping
@@ -81,11 +80,6 @@ def run(worker, log, size=None):
     """Process a log in batches of a size and join the outputs."""
     size = size or max(1, len(log))
     return process(worker, (log[start : start + size] for start in range(0, len(log), size)))
-
-
-def seeds(always, *, night):
-    """Seeds from 0 on: some of each run, and more of those at night."""
-    return [*range(always), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(always, night))]
 
 
 def process(worker, batches):

@@ -20,6 +20,8 @@ from resonance.pipeline.records import Message
 from resonance.pipeline.timestamps import epoch_ms
 from rich.console import Console
 
+from tests.night import at_night
+
 pytestmark = pytest.mark.slow
 
 
@@ -94,7 +96,7 @@ def test_the_demo_needs_no_more_than_a_worker(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-@pytest.mark.parametrize("after", ["worker started", pytest.param("worker.*killed", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("after", ["worker started", at_night("worker.*killed")])
 def test_ctrl_c_ends_everything_without_a_traceback(tmp_path, after):
     # Who runs the tests in the background has them ignore Ctrl-C, and their children after them.
     code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"

@@ -17,6 +17,7 @@ from resonance.pipeline.recovery import recovery
 from resonance.pipeline.scorer import NoPlaceError, Scorer
 from resonance.pipeline.task.streams import Streams
 
+from tests.night import at_night
 from tests.pipeline.memory_deployment import KEYED, MemoryDeployment, rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES
 from tests.pipeline.streams import STAMP, TOPIC, points, value_of
@@ -54,9 +55,7 @@ ALWAYS = "modal", "hcaea"
 """Engines of each run: every engine predicts what it answers next (engine/test_engines.py)."""
 
 
-@pytest.mark.parametrize(
-    "engine", [*ALWAYS, *(pytest.param(name, marks=pytest.mark.nightly) for name in UNLABELLED if name not in ALWAYS)]
-)
+@pytest.mark.parametrize("engine", [*ALWAYS, *(at_night(name) for name in UNLABELLED if name not in ALWAYS)])
 def test_the_answers_are_those_of_the_worker_at_that_version(monkeypatch, engine):
     given = {"engine__lambda": None} if engine not in ("modal", "caea", "hcaea") else {}
     if engine not in ("modal", "caea", "hcaea", "ildn"):

@@ -22,6 +22,7 @@ from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.processor import Processor
 
 from tests import LONG
+from tests.night import at_night
 from tests.simulation import checks
 from tests.simulation.clients import group_metadata
 from tests.simulation.group import Who
@@ -34,17 +35,13 @@ BUNCH = 20
 GATE, SEEDS = 20, 10_000 if LONG else 400
 
 
-@pytest.mark.parametrize(
-    "first", [*range(0, GATE, BUNCH), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(GATE, SEEDS, BUNCH))]
-)
+@pytest.mark.parametrize("first", [*range(0, GATE, BUNCH), *(at_night(n) for n in range(GATE, SEEDS, BUNCH))])
 def test_nothing_is_lost_doubled_or_different_and_it_goes_on(first):
     for seed in range(first, first + BUNCH):
         simulate(seed)
 
 
-@pytest.mark.parametrize(
-    ("first", "end"), [(0, 4), *(pytest.param(n, n + 10, marks=pytest.mark.nightly) for n in range(4, 204, 10))]
-)
+@pytest.mark.parametrize(("first", "end"), [(0, 4), *(at_night(n, n + 10) for n in range(4, 204, 10))])
 def test_it_is_the_same_where_messages_have_many_records(first, end, monkeypatch):
     layout = checks.layout
 
@@ -215,8 +212,8 @@ def keep_models_over_a_loss(patch):
         (abort_beside_a_commit, 212),
         (commit_what_is_lost, 203),
         (keep_models_over_a_loss, 200),
-        pytest.param(keep_doubtful_producers, 200, marks=pytest.mark.nightly),
-        pytest.param(commit_unfenced, 200, marks=pytest.mark.nightly),
+        at_night(keep_doubtful_producers, 200),
+        at_night(commit_unfenced, 200),
         (write_snapshots_beside_the_transaction, 201),
         (commit_offsets_before_outputs, 203),
         (keep_models_whoever_committed, 204),

@@ -5,9 +5,10 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.incidents.incidents import IncidentTable
 from resonance.pipeline.incidents.signs import FOLLOWED
 
+from tests.night import seeds
 from tests.pipeline.otlp import OF_SPANS, SERVICES, Shop
 from tests.pipeline.repartition.two_hops import Hops
-from tests.pipeline.streams import payloads, seeds
+from tests.pipeline.streams import payloads
 
 
 @pytest.mark.parametrize("seed", seeds(1, night=10))

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from resonance.pipeline.peers.comparison import compare
 
+from tests.night import seeds
+
 FEATURES = ["temp", "pressure", "flow", "vibration"]
 MACHINES, BROKEN, MINUTES, BEGIN = 14, 2, 4_320, 1_440
 NIGHT, BY_DAY, OWN, NOISE = np.array([[55, 6.2, 120, 2.1], [9, 0.5, 35, 0.5], [1, 0.15, 6, 0.2], [0.6, 0.08, 2, 0.12]])
@@ -33,16 +35,17 @@ LOOKS = range(BEGIN + 600, MINUTES + 1, 360)
 """From the time on from which what began is in all that is compared, four a day."""
 
 
-def test_a_lasting_step_of_one_feature_of_one_machine_is_named_at_any_hour():
-    found = [seen(fleet(seed), minute) for seed in range(20) for minute in LOOKS]
+@pytest.mark.parametrize("seed", seeds(5, night=20))
+def test_a_lasting_step_of_one_feature_of_one_machine_is_named_at_any_hour(seed):
+    found = [seen(fleet(seed), minute) for minute in LOOKS]
     # With the wave in the values there is nothing in more than a quarter of the looks.
     assert found == len(found) * [{(BROKEN, "pressure", "high")}]
 
 
-def test_of_healthy_machines_none_is():
-    for seed in range(20):
-        rows = fleet(seed, factor=1.0)
-        assert not any(seen(rows, minute) for minute in LOOKS), seed
+@pytest.mark.parametrize("seed", seeds(5, night=20))
+def test_of_healthy_machines_none_is(seed):
+    rows = fleet(seed, factor=1.0)
+    assert not any(seen(rows, minute) for minute in LOOKS)
 
 
 def resting(rows):

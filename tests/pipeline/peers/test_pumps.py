@@ -5,6 +5,7 @@ import pytest
 from resonance.pipeline.peers import profiles
 from resonance.pipeline.peers.comparison import compare
 
+from tests.night import at_night
 from tests.pipeline.peers.pumps import FEATURES, WORN, fleet, until
 
 PUMPS = 24
@@ -18,7 +19,7 @@ def compared(pumps, day):
     return compare(*until(pumps, day, profiles.RECENT * profiles.LONGER), PUMPS)
 
 
-@pytest.mark.parametrize("begin", [2.0, pytest.param(2.5, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("begin", [2.0, at_night(2.5)])
 @pytest.mark.parametrize(("seed", "ramp"), [(4, False), (5, True)])
 def test_the_worn_pump_is_named_at_all_times_since_and_no_other_at_any(seed, ramp, begin):
     pumps = fleet(seed, third=THIRD, ramp=ramp)

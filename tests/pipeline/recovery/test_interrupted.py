@@ -13,6 +13,7 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.recovery import recovery, rewrite
 from resonance.pipeline.recovery.reset import plan_stream_reset
 
+from tests.night import at_night
 from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC, payloads, settings
@@ -149,8 +150,14 @@ def without_version(found):
     return text
 
 
-@pytest.mark.parametrize("before", [stopped, pytest.param(killed, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("command", [reset, changed_reset, new_version, stream_reset, to_archive, imported])
+@pytest.mark.parametrize("before", [stopped, at_night(killed)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(at_night(each) for each in (changed_reset, stream_reset)),
+        *(reset, new_version, to_archive, imported),
+    ],
+)
 def test_behind_every_message_models_are_the_old_or_the_new_ones_or_a_start_is_refused(
     deployment, monkeypatch, tmp_path, before, command
 ):

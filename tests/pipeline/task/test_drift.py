@@ -10,6 +10,7 @@ from resonance.pipeline.task.encode import drift_events
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.schemas import load_schema
 
+from tests.night import at_night
 from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, restored, run, task
 
 NAMES = ["cpu", "latency_ms", "payload_kb"]
@@ -93,7 +94,15 @@ def test_an_event_with_long_names_lists_as_many_units_as_its_topic_takes(monkeyp
     assert events[5_000]["scope"] == events[1]["scope"] == "stream"
 
 
-@pytest.mark.parametrize("changes", [{}, {"stream": "key"}, {"engine__name": "caea"}, {"prepare__project": 2}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"stream": "key"},
+        at_night({"engine__name": "caea"}),
+        at_night({"prepare__project": 2}),
+    ],
+)
 def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_same(changes):
     settings = given(**changes, snapshots__records=300)
     log = log_of(6_000, keys=2 if "stream" in changes else 0, first=10)

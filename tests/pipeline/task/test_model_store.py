@@ -16,6 +16,7 @@ from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.progress import Progress
 
+from tests.night import at_night
 from tests.pipeline.streams import TOPIC, Held, payloads, points, records, run, settings, task
 from tests.pipeline.task.alerts.test_partition_alerts import devices
 
@@ -51,7 +52,14 @@ def life(limit: int, log: list[Any], size: int, *, stop: int = 0, **changed: Any
     return whole, written, stored(held.task)
 
 
-@pytest.mark.parametrize(("log", "changed"), [(LOG[:1200], {}), (LOG[:1200], {"engine__name": "caea"}), (SILENT, {})])
+@pytest.mark.parametrize(
+    ("log", "changed"),
+    [
+        (LOG[:1200], {}),
+        at_night(LOG[:1200], {"engine__name": "caea"}),
+        (SILENT, {}),
+    ],
+)
 def test_outputs_snapshots_and_states_do_not_depend_on_the_limit(log, changed):
     expected = [life(0, log, size, stop=720, **changed) for size in (120, 30)]
     assert expected[0][0] == expected[1][0]

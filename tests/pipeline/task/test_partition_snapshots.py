@@ -8,6 +8,7 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import Outputs, StreamSnapshot
 from resonance.pipeline.task.stream_task import FORMAT
 
+from tests.night import at_night
 from tests.pipeline.streams import TOPIC, Held, payloads, points, records, restored, run, settings, states, stored, task
 from tests.pipeline.task.test_partition_task import ENGINES, KEYS, array_records, array_settings, changed
 
@@ -39,7 +40,7 @@ def crash_and_go_on(given, log, seed, sizes=(1, 5, 40, 200)):
     ("stream", "seed", "choice"),
     [
         *(("partition", 0, "all"), ("key", 2, "changes")),
-        *(pytest.param(*each, marks=pytest.mark.nightly) for each in (("partition", 2, "changes"), ("key", 0, "all"))),
+        *(at_night(*each) for each in (("partition", 2, "changes"), ("key", 0, "all"))),
     ],
 )
 def test_crashes_anywhere_change_nothing(engine, stream, seed, choice):

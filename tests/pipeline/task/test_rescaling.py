@@ -9,6 +9,7 @@ from resonance.pipeline.records import Record
 from resonance.schemas import load_schema
 from sklearn.metrics import adjusted_rand_score
 
+from tests.night import at_night
 from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, run, task
 
 KEYS = [b"a", b"b"]
@@ -68,7 +69,7 @@ def test_a_range_that_is_another_one_is_a_drift_event():
     assert event["threshold"] == pytest.approx(1.0, abs=0.08)
 
 
-@pytest.mark.parametrize("stream", ["partition", "key"])
+@pytest.mark.parametrize("stream", [at_night("partition"), "key"])
 def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_same(stream):
     settings = given(stream=stream, snapshots__records=300)
     log, _ = log_of(7_000, keys=stream == "key")

@@ -12,6 +12,7 @@ from resonance.pipeline.task import expiry
 from resonance.pipeline.task.alerts import rules as alert_rules
 from resonance.schemas import ClusterTable
 
+from tests.night import seeds
 from tests.pipeline.streams import (
     STAMP,
     TOPIC,
@@ -19,7 +20,6 @@ from tests.pipeline.streams import (
     payloads,
     restored,
     run,
-    seeds,
     settings,
     states,
     stored,

@@ -21,6 +21,7 @@ from resonance.pipeline.task.model.stream_drift import WatchedChange
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import AlertRule, load_schema
 
+from tests.night import seeds
 from tests.pipeline.streams import (
     STAMP,
     TOPIC,
@@ -29,7 +30,6 @@ from tests.pipeline.streams import (
     process,
     restored,
     run,
-    seeds,
     settings,
     task,
     uneven,
