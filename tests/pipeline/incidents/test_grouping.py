@@ -97,7 +97,7 @@ def some_signs(chance, count, paces):
 def test_episodes_are_those_of_a_comparison_of_each_sign_with_all_before():
     chance = random.Random(7)
     BRANCHES.clear()
-    for _ in range(1_000):
+    for _ in range(1_500):
         paces = dict(zip("st", chance.sample([0.0, 1.0, 60.0, 300.0], 2), strict=True))
         signs = some_signs(chance, chance.randint(1, 50), paces)
         found, plain = episodes(signs, paces), plain_episodes(signs, paces)
@@ -106,7 +106,7 @@ def test_episodes_are_those_of_a_comparison_of_each_sign_with_all_before():
         ]
     rules = {"unlike", "drift", "new_cluster", "silent", "one_cluster"}
     branches = rules | {"continues", "echoes", "continues later", "later", "swings"}
-    assert {each for each in branches if BRANCHES[each] < 20} == set()
+    assert {each for each in branches if BRANCHES[each] < 10} == set()
 
 
 def test_many_signs_of_a_stream_are_grouped_in_a_time_that_grows_with_their_number():
