@@ -60,7 +60,7 @@ export class StreamPage implements Page {
     this.slide(found);
     this.head.replaceChildren(fact("records/s", number(found.rate)), fact("clusters", number(found.clusters)), fact("novel", percent(found.novelty)),
       fact("version", String(found.version)), fact("last record", ago(found.last)));
-    if (found.incidents.length) this.head.append(h("ul", { class: "timeline across" }, ...found.incidents.slice(0, INCIDENTS).map(happened)));
+    if (found.incidents.length) this.head.append(h("h2", { class: "across" }, "What happened"), h("ul", { class: "timeline across" }, ...found.incidents.slice(0, INCIDENTS).map(happened)));
     if (found.drift) this.head.append(h("p", { class: "notice warning" }, `▲ The data are changing: ${found.drift}`));
     this.alerts.hidden = !found.open.length;
     this.alerts.replaceChildren(h("summary", {}, counted(found.open.length, "open alert")),
