@@ -31,9 +31,16 @@ AGAIN: Final = 50
 MOST_CLASSES: Final = 50
 """Most different values of a column that counts as a label by its name."""
 
+FEWEST_TURNS: Final = 3
+"""Steps past 360 from which numbers are a direction, whatever its name."""
+
+NEAR_NORTH: Final = 30
+"""Degrees from 0 or 360 that are near it."""
+
 _ID = re.compile(r"(.*[ ._-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
 _COUNTER = re.compile(r"(?i)index|row|nr|no|#")
 _TIME = re.compile(r"(?i)(.*[ ._-])?(time|timestamp|ts|date|datetime|at|when|day)|.*time(stamp)?|.*date")
+_STARTS = re.compile(r"(?i)(.*[ ._-])?(start|begin|end|first|last|epoch|created|received)(ed|ing|[ ._-]?seen)?")
 _LABEL = re.compile(
     r"(?i)(.*[ _-])?(label|target|class|truth|anomaly|outlier|novelty|change_?point|fault|failure|fraud|attack"
     r"|intrusion|outcome)(s|_?type|_?cat(egory)?)?|.*[a-z]Label"
@@ -44,6 +51,12 @@ _NAMING = re.compile(
     r"|.+[ _.-](code|number|no|nr)"
     r"|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
 )
+_DIRECTION = re.compile(
+    r"(?i)(.*(direction|heading|azimuth|winddir)|(.*[ ._-])?(dir|bearing|wd|wdir|hdg))"
+    r"([ ._-]?(deg(rees)?|[0-9]+m?))?"
+)
+_LATITUDE = re.compile(r"(?i)(.*[ ._-])?(lat|latitude)([ ._-]?deg(rees)?)?")
+_LONGITUDE = re.compile(r"(?i)(.*[ ._-])?(lon|long|lng|longitude)([ ._-]?deg(rees)?)?")
 _DIGIT = re.compile("[0-9]")
 _DATE = re.compile(r"[0-9]{4}([./-])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2[0-9]{2,4}")
 _CLOCK = re.compile(rf"(?:{_DATE.pattern})(?:[T ,]+[0-9]{{1,2}}:.*)?")
@@ -162,6 +175,23 @@ def names_kinds(path: str, column: Column) -> bool:
     return is_padded or (column.only(int) and any(map(_NAMING.fullmatch, (path, last(path)))))
 
 
+def is_direction(path: str, column: Column) -> bool:
+    """Return whether numbers are degrees that begin again at 360, by their name or by their steps."""
+    if not column.only(int, float) or column.low.value < 0 or not 180 < column.high.value <= 360:
+        return False
+    steps = [abs(after - before) for before, after in pairwise(column.sample)]
+    turns = sum(step >= 360 - 2 * NEAR_NORTH for step in steps)
+    # Other numbers up to 360 jump as far, but by any step.
+    small = sum(min(step, 360 - step) <= 2 * NEAR_NORTH for step in steps)
+    return bool(_DIRECTION.fullmatch(last(path))) or (turns >= FEWEST_TURNS and small >= 0.9 * len(steps))
+
+
+def positions_in(paths: Iterable[str]) -> set[str]:
+    """Return the columns of latitudes and longitudes, where there are both."""
+    found = [[path for path in paths if form.fullmatch(last(path))] for form in (_LATITUDE, _LONGITUDE)]
+    return {*found[0], *found[1]} if all(found) else set()
+
+
 def is_marked(column: Column) -> bool:
     """Return whether all texts are numbers, with a unit, thousands or a decimal comma."""
     texts = texts_with_digits(column)
@@ -216,7 +246,7 @@ def _names_records(name: str, column: Column) -> bool:
 
 def _tells_time(name: str, column: Column) -> bool:
     if column.only(int, float):
-        if not _TIME.fullmatch(name):
+        if not (_TIME.fullmatch(name) or _STARTS.fullmatch(name)):
             return False
         digits = column.only(int) and bool(_forms_of(list(map(str, column.sample))))
         return digits or any(_is_within(column, [those]) for those in _SCALES)

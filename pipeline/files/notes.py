@@ -5,7 +5,6 @@ import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 from resonance.pipeline.errors import counted, some_of
@@ -14,9 +13,9 @@ from resonance.pipeline.files.kinds import (
     FEWEST,
     Kinds,
     forms_together,
+    is_direction,
     is_rfc3339,
     is_time,
-    last,
     texts_with_digits,
     time_forms,
     times_of,
@@ -34,17 +33,7 @@ _NAMED: Final = 3
 FEWEST_STAND_INS: Final = 3
 """Records with one number far beyond all others from which it may stand for a missing one."""
 
-FEWEST_TURNS: Final = 3
-"""Steps past 360 from which numbers are a direction, whatever its name."""
-
-NEAR_NORTH: Final = 30
-"""Degrees from 0 or 360 that are near it."""
-
 _COUNT = re.compile(r"[0-9][0-9,.]*")
-_DIRECTION = re.compile(
-    r"(?i)(.*(direction|heading|azimuth|winddir)|(.*[ ._-])?(dir|bearing|wd|wdir|hdg))"
-    r"([ ._-]?(deg(rees)?|[0-9]+m?))?"
-)
 _VALUE = re.compile(r"[<>=~≈±+$€£¥-]*\s*[.,]?[0-9]")
 _UNIT = re.compile(r"[+-]?[0-9][0-9.,]*\s*([^\W\d_][^\W\d_/²³]{0,7})")
 _STAND_IN = re.compile(r"-?(9{2,}|[1-9]0{2,}|[0-9]{3,})|-1")
@@ -189,21 +178,11 @@ def _stand_ins(seen: FileSurvey, paths: Iterable[str]) -> Iterator[Note]:
 
 def _directions(seen: FileSurvey, paths: Iterable[str]) -> Iterator[Note]:
     """Yield a note on the columns of degrees that begin again at 360, by their names or by their steps."""
-    found = [path for path in paths if _is_direction(last(path), seen.columns[path])]
+    found = [path for path in paths if is_direction(path, seen.columns[path])]
     if found:
         are = "are directions" if len(found) > 1 else "is a direction"
         how = "leave it out of input.features, or replace it by two columns, its sine and its cosine"
         yield Note(f"{_listed(found)} {are} in degrees, it seems, and 359 would be far from 1: {how}")
-
-
-def _is_direction(name: str, column: Column) -> bool:
-    if not column.only(int, float) or column.low.value < 0 or not 180 < column.high.value <= 360:
-        return False
-    steps = [abs(after - before) for before, after in pairwise(column.sample)]
-    turns = sum(step >= 360 - 2 * NEAR_NORTH for step in steps)
-    # Other numbers up to 360 jump as far, but by any step.
-    small = sum(min(step, 360 - step) <= 2 * NEAR_NORTH for step in steps)
-    return bool(_DIRECTION.fullmatch(name)) or (turns >= FEWEST_TURNS and small >= 0.9 * len(steps))
 
 
 def _gap(edge: Edge) -> float:

@@ -174,10 +174,12 @@ def test_an_id_that_some_records_lack_is_named():
     assert not surveyed([{**row, "id": n} for n, row in enumerate(rows)])
 
 
-def test_degrees_that_begin_again_at_360_are_named_by_their_name_or_their_steps():
+def test_degrees_that_begin_again_at_360_are_left_out_by_their_name_or_their_steps():
     noise = np.random.default_rng(0)
     turning = (7 * noise.normal(0, 1, 400).cumsum() % 360).tolist()
     anywhere = noise.uniform(0, 360, 400).tolist()
     rows = [{"a": a, "b": b, "wind_dir": b, "tilt_deg": b / 4} for a, b in zip(turning, anywhere, strict=True)]
-    (note,) = surveyed(rows)
+    found = suggest(FileSurvey(rows))
+    assert (found.features, [*found.left_out], found.notes) == (["b", "tilt_deg"], ["a", "wind_dir"], [])
+    (note,) = suggest(FileSurvey(rows), chosen=["a", "b", "wind_dir"]).notes
     assert note.text.startswith("a and wind_dir are directions in degrees, it seems") and not note.remedy
