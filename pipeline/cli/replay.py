@@ -29,9 +29,11 @@ TEXT = """Run recorded records through the models again: the same answers and ev
 
 SOURCE is an input topic (without it all of input.topics) or a file: JSONL, CSV, Parquet. Options choose a range of a
 topic; the models then come from the newest archive at or before it, or learn from their first record, which the output
-names. A file is replayed as if it had been produced to the first input topic. Nothing of the deployment is changed."""
+names. Files are replayed one behind the other, as if they had been produced to the first input topic. Nothing of the
+deployment is changed."""
 
 SourceName = Annotated[str | None, typer.Argument(metavar="SOURCE", help="Topic or file.")]
+More = Annotated[list[Path] | None, typer.Argument(metavar="FILE...", help="More files, behind the first.")]
 From = Annotated[
     str | None,
     typer.Option("--from", metavar=PLACE, help="First record."),
@@ -85,6 +87,7 @@ Processes = Annotated[int, Depends(_processes)]
 @injected
 def replay(
     source: SourceName = None,
+    more: More = None,
     *,
     span: ChosenSpan,
     fresh: Fresh = False,
@@ -114,7 +117,9 @@ def replay(
             raise ConfigurationError("--picture needs the outputs in a folder; leave --rules-only and --to-name out")
         drawing.check(picture)
     file = as_file(source)
-    suited, columns = for_file(file, columns, skip_bad, yes=yes) if file else (None, columns)
+    if more and file is None:
+        raise ConfigurationError(f"{source} is a topic, and {more[0]} a file behind it: name files alone, or a topic")
+    suited, columns = for_file(file, columns, skip_bad, yes=yes, more=more or ()) if file else (None, columns)
     settings = load(suited) if file else load_for(source, load)
     if rules_only:
         settings = rules_alone(settings)
@@ -139,6 +144,7 @@ def replay(
                     file,
                     columns,
                     written,
+                    more=more or (),
                     partitions=partitions,
                     skip_bad=skip_bad,
                     processes=processes,

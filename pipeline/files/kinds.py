@@ -45,11 +45,18 @@ _LABEL = re.compile(
     r"(?i)(.*[ _-])?(label|target|class|truth|anomaly|outlier|novelty|change_?point|fault|failure|fraud|attack"
     r"|intrusion|outcome)(s|_?type|_?cat(egory)?)?|.*[a-z]Label"
 )
-_ERROR = re.compile(r"(?i)(.*[ _-])?(err|errors?|timeout|timed_out|retry|retried)([ _-]?flag)?|.*[a-z](Error|Timeout)")
+_COUNTED = re.compile(
+    r"(?i)(.*[ _-])?(fault|failure|fraud|attack|intrusion|outlier|change_?point)s|.*(anomal|novelt)ies"
+)
+_STATE = re.compile(
+    r"(?i)(.*[ _-])?(err|errors?|timeout|timed_out|retry|retried|on|open|running|active|enabled|occupied|motion|heating"
+    r"|cooling)([ _-]?flag)?|.*[a-z](Error|Timeout|On|Open|Running|Active|Enabled)"
+)
+"""What a flag is measured of, and not what is known of the record."""
 _NAMING = re.compile(
     r"(?i)(.*[^a-z])?([sd](rc|st)?_?port|port|(orig|resp)_p|(zip|postal)([ _-]?code)?|post[ _-]?code|fips)"
     r"|.+[ _.-](code|number|no|nr)"
-    r"|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
+    r"|shift|schicht|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
 )
 _DIRECTION = re.compile(
     r"(?i)(.*(direction|heading|azimuth|winddir)|(.*[ ._-])?(dir|bearing|wd|wdir|hdg))"
@@ -85,7 +92,7 @@ class Kinds:
         self.labels = [path for path, column in columns if _is_label(last(path), column)]
         """Of what is known of records, such as 0 and 1, and not measured."""
         flags = [path for path, column in columns if column.few == {0, 1} and column.only(int, float)]
-        measured = any(_ERROR.fullmatch(last(path)) for path in flags)
+        measured = any(_STATE.fullmatch(last(path)) for path in flags)
         if not self.labels and len(flags) == 1 and not measured and seen.records >= FEWEST:
             self.labels = flags
         known = {*self.ids, *self.labels}
@@ -271,7 +278,9 @@ def _is_label(name: str, column: Column) -> bool:
     few = column.only(str, int) and column.counts is not None and 1 < len(column.counts) <= MOST_CLASSES
     # With missing ones among them, whole numbers are written as 1.0.
     whole = column.only(int, float) and 1 < len(column.few) <= FEW and all(each % 1 == 0 for each in column.few)
-    return bool(_LABEL.fullmatch(name)) and (few or column.only(bool) or whole)
+    # Where most have none, two or more of several numbers count how many there were.
+    counts = bool(_COUNTED.fullmatch(name)) and len(column.few) > 2 and column.common == 0 == column.low.value
+    return bool(_LABEL.fullmatch(name)) and (few or column.only(bool) or whole) and not counts
 
 
 def _forms_of(texts: Sequence[str]) -> list[str]:

@@ -177,8 +177,14 @@ def test_a_single_column_of_0_and_1_is_taken_for_a_label_but_errors_and_several_
     rows = [measured(broke=int(n % 50 == 0)) for n in range(300)]
     assert labels(rows) == ["broke"]
     assert labels([measured(is_error=int(n % 50 == 0)) for n in range(300)]) == []
+    assert labels([measured(burner_on=int(n % 50 < 20)) for n in range(300)]) == []
     flags = [{**row, "door": n % 2} for n, row in enumerate(rows)]
     assert (labels(flags), noted(flags).features) == ([], ["broke", "load", "heat", "door"])
+
+
+def test_counts_of_failures_are_measured_and_a_shift_names_something():
+    rows = [measured(auth_failures=max(n % 97 - 93, 0), shift=1 + n // 8 % 2) for n in range(2_000)]
+    assert (labels(rows), noted(rows).features) == ([], ["auth_failures", "load", "heat"])
 
 
 def test_rare_counts_are_features_and_what_never_varies_is_none():
