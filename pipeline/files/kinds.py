@@ -22,6 +22,9 @@ FEWEST: Final = 100
 NEARLY_ALL: Final = 0.99
 """Share of one value beyond which a column has no range: the scale ends at the 1st and the 99th percentile."""
 
+RARELY: Final = 0.9
+"""Share of zeros beyond which integers from 0 on count something rare, and name no kinds."""
+
 GRID: Final = 5
 """Fewest integers on an even grid that count as an amount; fewer may name kinds."""
 
@@ -217,6 +220,8 @@ def is_code(column: Column, records: int) -> bool:
     few = column.few
     if records < FEWEST or column.kinds[float] or not 2 < len(few) <= FEW:
         return False
+    if column.common == 0 == column.low.value and column.same > RARELY * column.numbers and max(few) < 2 * len(few):
+        return False  # How many there were, mostly none.
     return len(few) < GRID or max(few) - min(few) >= len(few)
 
 

@@ -183,7 +183,7 @@ def _goes_on(seen: FileSurvey, path: str, numbers: Sequence[str]) -> str | None:
         ]
         if len(of_own) >= FEWEST and 2 * len(of_own) > len(rows):
             step = median(of_own)
-            if step <= GOES_ON * median(next_to) and median(later) > 0 and step <= STAYS * median(later):
+            if step < GOES_ON * median(next_to) and step < STAYS * median(later):
                 return number
     return None
 

@@ -239,6 +239,9 @@ def trucks():
 def test_what_goes_on_from_the_last_record_of_each_name_is_of_sources():
     rows = trucks()
     assert source(rows) == (("name",), "lat goes on with each of 15", True)
+    # What stays for hours goes on with any name.
+    hours = [measured(at=stamp(n), days=1 + DRAW.randrange(90), hour=n // 240) for n in range(6_000)]
+    assert source(hours) is None or not source(hours).certain
     level = [{"time": row["time"], "kind": f"k {n % 7}", "y": n % 7 + row["load"]} for n, row in enumerate(rows)]
     assert source(level) is None or not source(level).certain
     left_out = noted(rows, Columns(key=("name",))).left_out

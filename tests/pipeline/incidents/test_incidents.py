@@ -402,6 +402,31 @@ def test_a_feature_that_only_varies_more_is_named():
     assert found["text"] == "p1:d1: drifted since 2026-05-06 05:05:00, heat varies 3 times as much"
 
 
+@pytest.mark.parametrize(("before", "count"), [(0.0, 0), (0.2, 1)])
+def test_a_rare_count_that_has_not_come_for_a_while_is_not_stuck(before, count):
+    made = drift("p1:d1", 310, errors=(before, 0.0, 0.0))
+    made[1]["units"][0]["features"][0]["change"] = "narrowed"
+    assert len(incidents(made)) == count
+
+
+@pytest.mark.parametrize(("minute", "heat", "gone", "count"), [
+    (6_000, 70.0, False, 1), (6_000, 21.0, False, 0), (2_000, 70.0, False, 0), (6_000, 70.0, True, 0)
+])  # fmt: skip
+def test_a_rare_kind_that_comes_long_after_the_others_and_is_far_from_them_is_news(minute, heat, gone, count):
+    first, late = emerged("p0:d0", 5, 0, heat=20.0, load=3.0), emerged("p0:d0", minute, 1, heat=heat, load=3.0)
+    for _, made in (first, late):
+        made["after"][0]["spread"] = {"heat": 1.0, "load": 1.0}
+    own = [first, late, output("cluster_events", "p0:d0", 7_000, kind="split", cluster=None, after=[], before=[])]
+    if gone:
+        key = late[1]["cluster"]
+        own.append(output("cluster_events", "p0:d0", 7_000, kind="vanished", cluster=key, after=[], before=[]))
+    found = incidents(*own, streams=1)
+    assert len(found) == count
+    for each in found:
+        assert each["text"] == "p0:d0: a new kind of records since 2026-05-10 03:57:30, heat 70, usually 20"
+        assert row_of(each)[:2] == ("info", "learned")
+
+
 def changed(name, kind, **members):
     """What a drift, or its end, says of a feature."""
     feature = {"feature": name, "change": kind, "before": 6.2, "after": 6.5, "spread": 1, **members}
