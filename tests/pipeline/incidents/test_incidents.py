@@ -808,6 +808,20 @@ def test_a_drift_within_what_a_stream_has_become_is_of_its_incident_and_a_way_ba
     assert (len(made), found["features"][0]["feature"], found["drifts"]) == (count, "vib", 2 - count)
 
 
+def test_a_slow_drift_names_what_its_stream_was_and_not_what_all_did_meanwhile():
+    # Its end also has a cluster of its own, with another mean, and what a change of all has done.
+    slow = drift("p1:d1", 200, scope="stream", damp=(42, 43.5))
+    ends = [("p1:d1/1/2", "damp", 48.3, 49.9), ("p1:d1/1/2", "load", 2, 5), (None, "damp", 42, 52)]
+    units = [
+        {"cluster": cluster, "change": ["moved"], "features": changed(name, "moved", before=before, after=after,
+         shift=after - before, ratio=1.0)[0]["features"]} for cluster, name, before, after in ends
+    ]  # fmt: skip
+    settled = output("drift_events", "p1:d1", 900, kind="settled", opened=0, seq=1, units=units)
+    all_, one = incidents(*WORK, slow, settled)
+    assert len(all_["streams"]) == 3
+    assert one["text"] == "p1:d1: drifted since 2026-05-06 03:15:00, damp 52, usually 42"
+
+
 def test_what_comes_soon_after_another_unit_names_it():
     lasts = drift("p1:d1", 310, scope="stream", cpu=(45.0, 30.0))
     unit = named(alert("p1:d1", 312, records=6.0, unlike=6.0), cpu=(0.46, 45.0))
