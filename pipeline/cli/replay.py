@@ -12,6 +12,7 @@ from resonance.pipeline.cli.file_settings import for_file, remedy_for
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_line, print_table, say
+from resonance.pipeline.cli.peers import show as show_peers
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC
 from resonance.pipeline.errors import ConfigurationError, counted, nearest, some_of
@@ -22,6 +23,7 @@ from resonance.schemas import AlertRule, Incident
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as config
     from resonance.pipeline.kafka import positions
+    from resonance.pipeline.peers import peers
     from resonance.pipeline.replay import replaying
     from resonance.pipeline.replay import run as replay_run
 
@@ -104,6 +106,7 @@ def replay(
 ) -> None:
     """Replay a topic or a file."""
     from resonance.pipeline.incidents import signs
+    from resonance.pipeline.peers import file_peers
     from resonance.pipeline.replay import replaying, sinks
     from resonance.pipeline.watch import lifelines
     from resonance.pipeline.watch import picture as drawing
@@ -170,10 +173,16 @@ def replay(
             lives, left_out = lifelines.stream_lives(*(sinks.lines(written.folder, kind) for kind in DRAWN))
             drawing.draw(picture, lives, left_out)
         found = _incidents(written.folder) if written.folder is not None else None
+        unlike = None
+        if file is not None and written.folder is not None and answered:
+            drifts = sinks.lines(written.folder, "drift_events")
+            unlike = file_peers.compare_file(
+                settings, file, columns, drifts, more=more or (), partitions=partitions, skip_bad=skip_bad
+            )
     if rules_only and not as_json:
         show_rules(summary)
     else:
-        _show(summary, output, found, as_json=as_json)
+        _show(summary, output, found, unlike, as_json=as_json)
     if picture is not None and answered:
         say(f"picture: {picture}")
     _require_answers(summary, file)
@@ -264,17 +273,24 @@ def _say_starts(summary: "replaying.Summary") -> bool:
 
 
 def _show(
-    summary: "replaying.Summary", output: "replaying.ReplayOutput", found: list[Incident] | None, *, as_json: bool
+    summary: "replaying.Summary",
+    output: "replaying.ReplayOutput",
+    found: list[Incident] | None,
+    unlike: "peers.ComparedStreams | None",
+    *,
+    as_json: bool,
 ) -> None:
     if summary.note:
         say(summary.note)
     several = _say_starts(summary)
     if as_json:
         shown = {"output": output.name or (str(output.folder) if output.folder else None), "incidents": found or []}
-        print_json(summary.as_json() | shown)
+        print_json(summary.as_json() | shown | ({} if unlike is None else {"peers": unlike.as_json()}))
         return
     if found:
         print_incidents(found)
+    if unlike is not None and unlike.names:
+        show_peers(unlike, wide=False, brief=True)
     rows = [
         (
             *((part.topic,) if several else ()),
