@@ -24,11 +24,15 @@ from resonance.pipeline.files.kinds import (
 from resonance.pipeline.files.rows import Columns, as_number
 from resonance.pipeline.files.sources import SourceColumn, comes_again
 from resonance.pipeline.files.survey import FEW, Column, Edge, FileSurvey
+from resonance.pipeline.json_paths import ABSENT, find, parse_path
 
 NOTHING: Final = Columns()
 """No option."""
 
 _NAMED: Final = 3
+
+LONG_GAP: Final = 20
+"""Records in a row that lack a feature, at least, where it was away for a while."""
 
 FEWEST_STAND_INS: Final = 3
 """Records with one number far beyond all others from which it may stand for a missing one."""
@@ -128,10 +132,19 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
         yield Note(text, note.remedy, note.change, dead_letters=min(unused, seen.records))
 
 
-def missing_in(seen: FileSurvey, features: Iterable[str]) -> str:
-    """Return which features that some records have others lack, those of the most records first; empty for none."""
+def missing_in(seen: FileSurvey, features: Iterable[str], times: Sequence[str] = ()) -> str:
+    """Return which features that some records have others lack, those of the most records first; empty for none.
+
+    Where many in a row lack one, the `times` of the first of them are named.
+    """
     gaps = {path: seen.records - seen.columns[path].present for path in features if path in seen.columns}
-    names = [f"{path} in {gaps[path]:,}" for path in sorted(gaps, key=lambda each: -gaps[each]) if gaps[path]]
+    names = []
+    for path in sorted((path for path in gaps if gaps[path]), key=lambda each: -gaps[each]):
+        column = seen.columns[path]
+        is_long = gaps[path] > column.gap >= max(LONG_GAP, gaps[path] / 4)
+        since = [str(value) for each in times if (value := find(column.gap_record, parse_path(each))) is not ABSENT]
+        where = f" from {' '.join(since)} on" if since else ""
+        names.append(f"{path} in {gaps[path]:,}" + (f" ({column.gap:,} in a row{where})" if is_long else ""))
     return f"missing: {some_of(names, _NAMED)} of {counted(seen.records, 'record')}" if names else ""
 
 

@@ -20,6 +20,7 @@ from resonance.pipeline.files.kinds import (
     names_each,
     names_kinds,
     positions_in,
+    times_of,
 )
 from resonance.pipeline.files.notes import NOTHING, Note, hardly_varying, missing_in, notes_on
 from resonance.pipeline.files.rows import Columns
@@ -181,7 +182,7 @@ def suggest(
     clock = next(iter(kinds.clocks), None)
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
     id_path, timestamps = next(iter(ids), None), " ".join(columns.time) or None if time is None else None
-    missing = missing_in(seen, named)
+    missing = missing_in(seen, named, times_of(seen, clock) if clock is not None else ())
     return Suggestion(
         features, sparse, id_path, reason, time, missing, left_out, timestamps, categories, stream, notes, text_path
     )

@@ -174,6 +174,22 @@ def test_an_id_that_some_records_lack_is_named():
     assert not surveyed([{**row, "id": n} for n, row in enumerate(rows)])
 
 
+def test_what_is_missing_in_many_records_in_a_row_says_since_when():
+    gaps = {*range(90, 100), *range(640, 760)}
+    rows = [
+        {"at": f"2026-01-01T{n // 60:02}:{n % 60:02}:00Z", "x": None if n in gaps or n % 50 == 0 else n % 7 / 3,
+         "y": None if n % 20 == 0 else n % 9 / 4} for n in range(1_400)
+    ]  # fmt: skip
+    found = FileSurvey()
+    for start in range(0, len(rows), 70):
+        found.add(rows[start : start + 70])
+    said = "missing: x in 155 (120 in a row from 2026-01-01T10:40:00Z on), y in 70 of 1,400 records"
+    assert suggest(found).missing == said
+    # Where some records lack the path it is not known which record is the first.
+    found.add([{"at": row["at"]} for row in rows[:70]])
+    assert "in a row from" not in suggest(found).missing
+
+
 def test_degrees_that_begin_again_at_360_are_left_out_by_their_name_or_their_steps():
     noise = np.random.default_rng(0)
     turning = (7 * noise.normal(0, 1, 400).cumsum() % 360).tolist()
