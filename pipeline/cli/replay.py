@@ -106,8 +106,7 @@ def replay(
 ) -> None:
     """Replay a topic or a file."""
     from resonance.pipeline.incidents import signs
-    from resonance.pipeline.peers import file_peers
-    from resonance.pipeline.replay import replaying, sinks
+    from resonance.pipeline.replay import file_peers, replaying, sinks
     from resonance.pipeline.watch import lifelines
     from resonance.pipeline.watch import picture as drawing
 
