@@ -138,7 +138,9 @@ def grows_within(seen: FileSurvey, path: str, sources: Sequence[str]) -> bool:
     is_ordered = names.counts is not None and names.changes == len(names.counts) - 1
     if column.only(int) and column.falls and is_ordered and column.falls <= names.changes:
         return True
-    compared = rises = falls = names_seen = 0
+    compared = rises = falls = 0
+    ends: list[dict[Any, int | float]] = []
+    later: list[bool] = []
     for records in (seen.head, seen.tail):
         # Between the first and the last ones a tank may be filled up.
         latest: dict[Any, int | float] = {}
@@ -151,11 +153,19 @@ def grows_within(seen: FileSurvey, path: str, sources: Sequence[str]) -> bool:
                 # Most columns rise and fall within the first few records.
                 if AGAIN * min(rises, falls) > HEAD:
                     return False
+            elif ends and name in ends[0]:
+                later.append(value > ends[0][name])
             latest[name] = value
-        names_seen = max(names_seen, len(latest))
-    # What a meter counts may rest for a while; a tank is filled up again.
+        ends.append(latest)
+    count = max(map(len, ends))
+    if compared <= count:
+        return False
+    if column.only(int) and AGAIN * (compared - rises) <= compared:
+        return True
+    # What a meter counts may rest for a while; what is smooth rises or falls as steadily, but for minutes or hours.
     moves = max(rises, falls)
-    return compared > names_seen and AGAIN * min(rises, falls) <= moves and MOVES * moves >= compared
+    is_steady = AGAIN * min(rises, falls) <= moves and MOVES * moves >= compared
+    return is_steady and (compared > AGAIN * count or (not falls and bool(later) and all(later)))
 
 
 def _goes_on(seen: FileSurvey, path: str, numbers: Sequence[str]) -> str | None:

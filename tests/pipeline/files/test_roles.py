@@ -251,6 +251,17 @@ def test_what_goes_on_from_the_last_record_of_each_name_is_of_sources():
     assert noted(rows, Columns(key=("name",))).features == ["load", "heat"]
 
 
+def test_a_smooth_reading_of_many_devices_is_a_feature_and_their_meter_is_none():
+    # Of a hundred devices the first records are of twenty minutes each.
+    rows = [
+        measured(at=stamp(n), device=f"d{k}", room=round(24 - n % 600 / 40 - k / 50, 2), kwh=round(90.0 * k + n / 7, 2))
+        for n in range(160)
+        for k in range(100)
+    ]
+    found = noted(rows, Columns(key=("device",)))
+    assert (found.features, [*found.left_out]) == (["room", "load", "heat"], ["kwh"])
+
+
 def test_what_names_that_come_and_go_are_of_is_the_source():
     def pod(n, box):
         return f"{'ab'[box % 2]}-{box}-{n // 300}"
