@@ -22,6 +22,9 @@ from resonance.pipeline.files.kinds import (
 from resonance.pipeline.files.survey import FEW, HEAD, Column, FileSurvey
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 
+TURNED: Final = 3
+"""Turns of a name, at least, that say how long one is."""
+
 COMES_AGAIN: Final = 500
 """Records of a source, on average, from which on a model of its own is suggested: after 200 it begins to answer."""
 
@@ -55,6 +58,9 @@ _NAME = re.compile(
     r"service|instance|pod|container|entity|mac|imei|vin|gateway|router|robot|truck|valve|motor|inverter|experiment|run|ticker|symbol|customer|user|client|store|shop|turbine|plant|"
     r"plate|boiler|room|switch)"
     r"([ ._-]?(id|name|no|nr|number|key|ip|addr(ess)?))?|(src|orig)[ ._-]?(ip|addr(ess)?|host|h)|ip([ ._-]?addr(ess)?)?"
+    # An id that comes again is that of something, but for what only says of which kind it is.
+    r"|(?!(.*[ ._-])?(category|type|class|kind|status|state|mode|level|group|country|region|city|product|item|event|"
+    r"error|reason|code|version|batch|job|task|trip|order|session|message|record|row)[ ._-]?id$).*[a-z][ ._-]id"
 )
 
 
@@ -321,7 +327,8 @@ def _take_turns(names: Sequence[Any]) -> bool:
         if name in newest:
             gaps[name].append(at - newest[name])
         newest[name] = at
-    usual = [(gap, float(median(own))) for own in gaps.values() for gap in own]
+    # Of what came two or three times nothing says how often it does.
+    usual = [(gap, float(median(own))) for own in gaps.values() if len(own) >= TURNED for gap in own]
     # A source may be silent for a while.
     off = sum(min(abs(gap - middle), 2 * middle) for gap, middle in usual)
     return off < TURNS * sum(middle for _, middle in usual)

@@ -251,6 +251,22 @@ def test_what_goes_on_from_the_last_record_of_each_name_is_of_sources():
     assert noted(rows, Columns(key=("name",))).features == ["load", "heat"]
 
 
+def test_an_id_that_comes_again_names_sources_but_for_one_of_a_kind_and_trips_between_stations_are_none():
+    rows = [measured(at=stamp(n), charger_id=100 + DRAW.randrange(9), type_id=DRAW.randrange(5)) for n in range(6_000)]
+    assert source(rows)[::2] == (("charger_id",), True)
+    assert source([{**row, "charger_id": n} for n, row in enumerate(rows)]) is None
+    trips = [
+        measured(at=stamp(n), start_station=f"S{DRAW.randrange(9)}", end_station=f"S{DRAW.randrange(9)}x")
+        for n in range(6_000)
+    ]
+    assert source(trips)[0] == ("start_station",)
+    many = [
+        measured(at=stamp(n), start_station=f"S{DRAW.randrange(47)}", end_station=f"S{DRAW.randrange(46)}")
+        for n in range(30_000)
+    ]
+    assert source(many).paths == ("start_station",)
+
+
 def test_a_smooth_reading_of_many_devices_is_a_feature_and_their_meter_is_none():
     # Of a hundred devices the first records are of twenty minutes each.
     rows = [
