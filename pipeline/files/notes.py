@@ -21,7 +21,7 @@ from resonance.pipeline.files.kinds import (
     times_of,
     words,
 )
-from resonance.pipeline.files.rows import Columns, as_number
+from resonance.pipeline.files.rows import Columns, as_number, without_unit
 from resonance.pipeline.files.sources import SourceColumn, comes_again
 from resonance.pipeline.files.survey import FEW, Column, Edge, FileSurvey
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
@@ -163,6 +163,12 @@ def _as_text(column: Column) -> Note | None:
     units = {found[1] if (found := _UNIT.fullmatch(text)) else "" for text in texts}
     if "" in units or len(units) > _NAMED:
         return None
+    if len(units) == 1 and not column.numbers:
+        bare = [without_unit(text, [*units]) for text in texts]
+        for comma in (False, True):
+            if all(as_number(each, comma=comma, marked=True) for each in bare):
+                change = Columns(units=(*units,), decimal="," if comma else None)
+                return Note(f", a number with a unit ({', '.join(units)})", "read as numbers", change)
     return Note(f", a number with a unit ({', '.join(sorted(units))}): write numbers alone, all in one unit")
 
 

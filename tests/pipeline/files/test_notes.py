@@ -42,7 +42,8 @@ def test_texts_that_mean_numbers_are_named(values, option, said):
 @pytest.mark.parametrize(
     ("values", "said", "options"),
     [
-        (["15 kg", "1.5 kg"] * 9, ["'15 kg', a number with a unit (kg): write numbers alone, all in one unit"], [""]),
+        (["15 kg", "1.5 kg"] * 9, ["'15 kg', a number with a unit (kg)"], ["--unit kg"]),
+        (["15 kg", "1,5 kg"] * 9, ["a number with a unit (kg)"], ["--unit kg --decimal ,"]),
         ([*range(40), "0.48kg", "480 g"], ["'0.48kg', a number with a unit (g, kg): write"], [""]),
         ([*range(40), "<0.5", "5-10"], ["'<0.5': these would be dead letters"], [""]),
         ([*range(40), "> 3", "N/A"], ["as 'N/A': these would be", "as '> 3': these would be"], ["--null N/A", ""]),
