@@ -176,7 +176,7 @@ def replay(
         if file is not None and written.folder is not None and answered:
             drifts = sinks.lines(written.folder, "drift_events")
             unlike = file_peers.compare_file(
-                settings, file, columns, drifts, more=more or (), partitions=partitions, skip_bad=skip_bad
+                settings, file, columns, drifts, found or (), more=more or (), partitions=partitions, skip_bad=skip_bad
             )
     if rules_only and not as_json:
         show_rules(summary)

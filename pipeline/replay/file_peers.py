@@ -2,6 +2,8 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
+from resonance.schemas import Incident
 
 
 def compare_file(
@@ -27,12 +30,15 @@ def compare_file(
     path: Path,
     columns: Columns,
     drifts: Iterable[Mapping[str, Any]],
+    incidents: Iterable[Incident] = (),
     *,
     more: Sequence[Path] = (),
     partitions: int = 1,
     skip_bad: bool = False,
 ) -> ComparedStreams:
-    """Return which streams of the files of a replay are unlike the others; of its `drifts` some say since when.
+    """Return which streams of the files of a replay are unlike the others; its `drifts` say since when.
+
+    Its `incidents`, the newest first, know that better: those of a few streams that name the feature.
 
     Nothing is compared but streams of keys, and of records with the same features.
     """
@@ -73,4 +79,14 @@ def compare_file(
             found.read(orjson.dumps(drift))
         return found
 
-    return compared(RecentPlan(names, mappings, {}, features, False), records, beginnings)
+    result = compared(RecentPlan(names, mappings, {}, features, False), records, beginnings)
+    began: dict[tuple[str | None, str], str] = {}
+    for incident in incidents:
+        few = incident["streams"] if 2 * len(incident["streams"]) <= incident["known"] else []
+        for stream, feature in product(few, incident["features"]):
+            began.setdefault((stream, feature["feature"]), incident["since"])
+    dated = [
+        replace(each, since=since, by=None) if (since := began.get((each.stream, each.feature))) else each
+        for each in result.unlike
+    ]
+    return replace(result, unlike=dated)

@@ -32,6 +32,15 @@ def test_a_replay_names_the_stream_of_its_files_that_has_always_been_unlike_the_
     assert found["peers"]["compared"] == 10
 
 
+def test_since_when_a_stream_is_unlike_the_others_is_that_of_its_incident(tmp_path, printed):
+    fleet(tmp_path / "one.csv", 0, 700, off=12.0)
+    fleet(tmp_path / "two.csv", 700, 1_100)
+    found = orjson.loads(printed(run, "replay", "one.csv", "two.csv", "--yes", "--json").out)
+    (incident,) = [each for each in found["incidents"] if each["streams"] == ["p0:dev-6"]]
+    (unlike,) = found["peers"]["unlike"]
+    assert unlike["since"] == incident["since"] and incident["since"].startswith("2026-03-03T10:")
+
+
 def test_streams_that_are_alike_and_records_of_one_stream_name_none(tmp_path, printed):
     fleet(tmp_path / "own.csv", 0, 600, off=12.0)
     assert "unlike" not in printed(run, "replay", "own.csv", "--yes").out
