@@ -38,6 +38,10 @@ Decimal = Annotated[
     str | None, typer.Option(metavar=".|,", help="Decimal separator of CSV; by default that of its first rows.")
 ]
 Numbers = Annotated[bool, typer.Option("--numbers", help='Read texts such as "2.5", "1,500", "12 %", "$3" as numbers.')]
+Unit = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TEXT", help="Read numbers with this unit, such as kN, behind them; repeatable."),
+]
 Advised = Annotated[bool, typer.Option("--yes", help="Take the options that the notes on a file advise.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used, and count them.")]
 
@@ -53,6 +57,7 @@ def as_columns(
     null: Null = None,
     decimal: Decimal = None,
     numbers: Numbers = False,
+    unit: Unit = None,
 ) -> Columns:
     """Return the columns that the options choose.
 
@@ -74,7 +79,15 @@ def as_columns(
         if len({*columns}) < len(columns):
             raise ConfigurationError(f"{option}: {columns[-1]} is given twice; leave one out")
     return Columns(
-        members, tuple(key or ()), tuple(time or ()), time_form, _split(names), tuple(null or ()), decimal, numbers
+        members,
+        tuple(key or ()),
+        tuple(time or ()),
+        time_form,
+        _split(names),
+        tuple(null or ()),
+        decimal,
+        numbers,
+        tuple(unit or ()),
     )
 
 

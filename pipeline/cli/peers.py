@@ -19,8 +19,8 @@ COLUMNS = ("stream", "feature", "is", "value", "peers", "usual range", "far", "s
 FAR = "far: how many times as far from the peers' median as is usual; from 3 to 5.4 on a stream is listed"
 
 
-def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
-    """Print the streams that are unlike their peers, and count the others."""
+def show(found: "peers.ComparedStreams", *, wide: bool, brief: bool = False) -> None:
+    """Print the streams that are unlike their peers, and count the others; `brief` for a command with other results."""
     from resonance.pipeline.peers import profiles
 
     if found.streams < profiles.FEWEST_STREAMS:
@@ -42,11 +42,12 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
         columns = len(COLUMNS) if any(row[-1] for row in rows) else -1
         print_table(COLUMNS[:columns], [row[:columns] for row in rows])
     if left_out:
-        footnote(f"{left_out:,} more features of these streams: --wide shows them")
+        where = "--json" if brief else "--wide"
+        footnote(f"{counted(left_out, 'more feature')} of these streams: see {where}")
     footnote(_verdict(len(found.names), found.compared) + (f"; {FAR}" if rows else ""))
     if any(each.by for each in found.unlike):
         footnote("by: that is the first record of the kind of work that was read; what it shows may have begun before")
-    if found.kinds:
+    if found.kinds and not brief:
         footnote(f"kinds of work, each compared by itself, too: {'; '.join(map(in_words, found.kinds))}")
     if found.cut:
         fewer = f"fewer than {profiles.RECENT} of each stream"

@@ -12,6 +12,7 @@ from resonance.pipeline.cli.file_settings import for_file, remedy_for
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_line, print_table, say
+from resonance.pipeline.cli.peers import show as show_peers
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC
 from resonance.pipeline.errors import ConfigurationError, counted, nearest, some_of
@@ -22,6 +23,7 @@ from resonance.schemas import AlertRule, Incident
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as config
     from resonance.pipeline.kafka import positions
+    from resonance.pipeline.peers import peers
     from resonance.pipeline.replay import replaying
     from resonance.pipeline.replay import run as replay_run
 
@@ -29,9 +31,11 @@ TEXT = """Run recorded records through the models again: the same answers and ev
 
 SOURCE is an input topic (without it all of input.topics) or a file: JSONL, CSV, Parquet. Options choose a range of a
 topic; the models then come from the newest archive at or before it, or learn from their first record, which the output
-names. A file is replayed as if it had been produced to the first input topic. Nothing of the deployment is changed."""
+names. Files are replayed one behind the other, as if they had been produced to the first input topic. Nothing of the
+deployment is changed."""
 
 SourceName = Annotated[str | None, typer.Argument(metavar="SOURCE", help="Topic or file.")]
+More = Annotated[list[Path] | None, typer.Argument(metavar="FILE...", help="More files, behind the first.")]
 From = Annotated[
     str | None,
     typer.Option("--from", metavar=PLACE, help="First record."),
@@ -85,6 +89,7 @@ Processes = Annotated[int, Depends(_processes)]
 @injected
 def replay(
     source: SourceName = None,
+    more: More = None,
     *,
     span: ChosenSpan,
     fresh: Fresh = False,
@@ -101,7 +106,7 @@ def replay(
 ) -> None:
     """Replay a topic or a file."""
     from resonance.pipeline.incidents import signs
-    from resonance.pipeline.replay import replaying, sinks
+    from resonance.pipeline.replay import file_peers, replaying, sinks
     from resonance.pipeline.watch import lifelines
     from resonance.pipeline.watch import picture as drawing
 
@@ -114,7 +119,9 @@ def replay(
             raise ConfigurationError("--picture needs the outputs in a folder; leave --rules-only and --to-name out")
         drawing.check(picture)
     file = as_file(source)
-    suited, columns = for_file(file, columns, skip_bad, yes=yes) if file else (None, columns)
+    if more and file is None:
+        raise ConfigurationError(f"{source} is a topic, and {more[0]} a file behind it: name files alone, or a topic")
+    suited, columns = for_file(file, columns, skip_bad, yes=yes, more=more or ()) if file else (None, columns)
     settings = load(suited) if file else load_for(source, load)
     if rules_only:
         settings = rules_alone(settings)
@@ -139,6 +146,7 @@ def replay(
                     file,
                     columns,
                     written,
+                    more=more or (),
                     partitions=partitions,
                     skip_bad=skip_bad,
                     processes=processes,
@@ -164,10 +172,16 @@ def replay(
             lives, left_out = lifelines.stream_lives(*(sinks.lines(written.folder, kind) for kind in DRAWN))
             drawing.draw(picture, lives, left_out)
         found = _incidents(written.folder) if written.folder is not None else None
+        unlike = None
+        if file is not None and written.folder is not None and answered:
+            drifts = sinks.lines(written.folder, "drift_events")
+            unlike = file_peers.compare_file(
+                settings, file, columns, drifts, found or (), more=more or (), partitions=partitions, skip_bad=skip_bad
+            )
     if rules_only and not as_json:
         show_rules(summary)
     else:
-        _show(summary, output, found, as_json=as_json)
+        _show(summary, output, found, unlike, as_json=as_json)
     if picture is not None and answered:
         say(f"picture: {picture}")
     _require_answers(summary, file)
@@ -258,17 +272,24 @@ def _say_starts(summary: "replaying.Summary") -> bool:
 
 
 def _show(
-    summary: "replaying.Summary", output: "replaying.ReplayOutput", found: list[Incident] | None, *, as_json: bool
+    summary: "replaying.Summary",
+    output: "replaying.ReplayOutput",
+    found: list[Incident] | None,
+    unlike: "peers.ComparedStreams | None",
+    *,
+    as_json: bool,
 ) -> None:
     if summary.note:
         say(summary.note)
     several = _say_starts(summary)
     if as_json:
         shown = {"output": output.name or (str(output.folder) if output.folder else None), "incidents": found or []}
-        print_json(summary.as_json() | shown)
+        print_json(summary.as_json() | shown | ({} if unlike is None else {"peers": unlike.as_json()}))
         return
     if found:
         print_incidents(found)
+    if unlike is not None and unlike.names:
+        show_peers(unlike, wide=False, brief=True)
     rows = [
         (
             *((part.topic,) if several else ()),

@@ -30,6 +30,7 @@ from resonance.pipeline.files.rows import (
     as_number,
     null_numbers,
     utf_16,
+    without_unit,
 )
 from resonance.pipeline.timestamps import SECONDS, timestamp_of
 
@@ -107,7 +108,7 @@ class CsvRows:
         # With a null such as -999, no row of numbers can be converted at once.
         self._null_numbers = null_numbers(columns.nulls)
         self._careful = bool(self._null_numbers)
-        self._marked = columns.numbers
+        self._marked, self._units = columns.numbers, columns.units
         self._texts: dict[str, str] = {}
 
     def batches(self) -> Iterator[list[FileRecord | BadRow]]:
@@ -171,7 +172,10 @@ class CsvRows:
     def _cell(self, cell: str) -> str:
         if cell in self._nulls:
             return "null"
-        text = cell_text(cell, comma=self.decimal == ",", marked=self._marked)
+        comma = self.decimal == ","
+        bare = without_unit(cell, self._units) if self._units else cell
+        number = as_number(bare, comma=comma, marked=True) if bare != cell else None
+        text = number or cell_text(cell, comma=comma, marked=self._marked)
         is_null = self._null_numbers and NUMBER.fullmatch(text) and float(text) in self._null_numbers
         return "null" if is_null else text
 

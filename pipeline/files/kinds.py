@@ -22,6 +22,9 @@ FEWEST: Final = 100
 NEARLY_ALL: Final = 0.99
 """Share of one value beyond which a column has no range: the scale ends at the 1st and the 99th percentile."""
 
+RARELY: Final = 0.9
+"""Share of zeros beyond which integers from 0 on count something rare, and name no kinds."""
+
 GRID: Final = 5
 """Fewest integers on an even grid that count as an amount; fewer may name kinds."""
 
@@ -31,19 +34,39 @@ AGAIN: Final = 50
 MOST_CLASSES: Final = 50
 """Most different values of a column that counts as a label by its name."""
 
+FEWEST_TURNS: Final = 3
+"""Steps past 360 from which numbers are a direction, whatever its name."""
+
+NEAR_NORTH: Final = 30
+"""Degrees from 0 or 360 that are near it."""
+
 _ID = re.compile(r"(.*[ ._-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
 _COUNTER = re.compile(r"(?i)index|row|nr|no|#")
 _TIME = re.compile(r"(?i)(.*[ ._-])?(time|timestamp|ts|date|datetime|at|when|day)|.*time(stamp)?|.*date")
+_STARTS = re.compile(r"(?i)(.*[ ._-])?(start|begin|end|first|last|epoch|created|received)(ed|ing|[ ._-]?seen)?")
 _LABEL = re.compile(
     r"(?i)(.*[ _-])?(label|target|class|truth|anomaly|outlier|novelty|change_?point|fault|failure|fraud|attack"
     r"|intrusion|outcome)(s|_?type|_?cat(egory)?)?|.*[a-z]Label"
 )
-_ERROR = re.compile(r"(?i)(.*[ _-])?(err|errors?|timeout|timed_out|retry|retried)([ _-]?flag)?|.*[a-z](Error|Timeout)")
+_COUNTED = re.compile(
+    r"(?i)(.*[ _-])?(fault|failure|fraud|attack|intrusion|outlier|change_?point)s|.*(anomal|novelt)ies"
+)
+_STATE = re.compile(
+    r"(?i)(.*[ _-])?(err|errors?|timeout|timed_out|retry|retried|on|open|running|active|enabled|occupied|motion|heating"
+    r"|cooling)([ _-]?flag)?|.*[a-z](Error|Timeout|On|Open|Running|Active|Enabled)"
+)
+"""What a flag is measured of, and not what is known of the record."""
 _NAMING = re.compile(
     r"(?i)(.*[^a-z])?([sd](rc|st)?_?port|port|(orig|resp)_p|(zip|postal)([ _-]?code)?|post[ _-]?code|fips)"
     r"|.+[ _.-](code|number|no|nr)"
-    r"|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
+    r"|shift|schicht|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
 )
+_DIRECTION = re.compile(
+    r"(?i)(.*(direction|heading|azimuth|winddir)|(.*[ ._-])?(dir|bearing|wd|wdir|hdg))"
+    r"([ ._-]?(deg(rees)?|[0-9]+m?))?"
+)
+_LATITUDE = re.compile(r"(?i)(.*[ ._-])?(lat|latitude)([ ._-]?deg(rees)?)?")
+_LONGITUDE = re.compile(r"(?i)(.*[ ._-])?(lon|long|lng|longitude)([ ._-]?deg(rees)?)?")
 _DIGIT = re.compile("[0-9]")
 _DATE = re.compile(r"[0-9]{4}([./-])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2[0-9]{2,4}")
 _CLOCK = re.compile(rf"(?:{_DATE.pattern})(?:[T ,]+[0-9]{{1,2}}:.*)?")
@@ -72,7 +95,7 @@ class Kinds:
         self.labels = [path for path, column in columns if _is_label(last(path), column)]
         """Of what is known of records, such as 0 and 1, and not measured."""
         flags = [path for path, column in columns if column.few == {0, 1} and column.only(int, float)]
-        measured = any(_ERROR.fullmatch(last(path)) for path in flags)
+        measured = any(_STATE.fullmatch(last(path)) for path in flags)
         if not self.labels and len(flags) == 1 and not measured and seen.records >= FEWEST:
             self.labels = flags
         known = {*self.ids, *self.labels}
@@ -162,6 +185,23 @@ def names_kinds(path: str, column: Column) -> bool:
     return is_padded or (column.only(int) and any(map(_NAMING.fullmatch, (path, last(path)))))
 
 
+def is_direction(path: str, column: Column) -> bool:
+    """Return whether numbers are degrees that begin again at 360, by their name or by their steps."""
+    if not column.only(int, float) or column.low.value < 0 or not 180 < column.high.value <= 360:
+        return False
+    steps = [abs(after - before) for before, after in pairwise(column.sample)]
+    turns = sum(step >= 360 - 2 * NEAR_NORTH for step in steps)
+    # Other numbers up to 360 jump as far, but by any step.
+    small = sum(min(step, 360 - step) <= 2 * NEAR_NORTH for step in steps)
+    return bool(_DIRECTION.fullmatch(last(path))) or (turns >= FEWEST_TURNS and small >= 0.9 * len(steps))
+
+
+def positions_in(paths: Iterable[str]) -> set[str]:
+    """Return the columns of latitudes and longitudes, where there are both."""
+    found = [[path for path in paths if form.fullmatch(last(path))] for form in (_LATITUDE, _LONGITUDE)]
+    return {*found[0], *found[1]} if all(found) else set()
+
+
 def is_marked(column: Column) -> bool:
     """Return whether all texts are numbers, with a unit, thousands or a decimal comma."""
     texts = texts_with_digits(column)
@@ -180,6 +220,8 @@ def is_code(column: Column, records: int) -> bool:
     few = column.few
     if records < FEWEST or column.kinds[float] or not 2 < len(few) <= FEW:
         return False
+    if column.common == 0 == column.low.value and column.same > RARELY * column.numbers and max(few) < 2 * len(few):
+        return False  # How many there were, mostly none.
     return len(few) < GRID or max(few) - min(few) >= len(few)
 
 
@@ -216,7 +258,7 @@ def _names_records(name: str, column: Column) -> bool:
 
 def _tells_time(name: str, column: Column) -> bool:
     if column.only(int, float):
-        if not _TIME.fullmatch(name):
+        if not (_TIME.fullmatch(name) or _STARTS.fullmatch(name)):
             return False
         digits = column.only(int) and bool(_forms_of(list(map(str, column.sample))))
         return digits or any(_is_within(column, [those]) for those in _SCALES)
@@ -241,7 +283,9 @@ def _is_label(name: str, column: Column) -> bool:
     few = column.only(str, int) and column.counts is not None and 1 < len(column.counts) <= MOST_CLASSES
     # With missing ones among them, whole numbers are written as 1.0.
     whole = column.only(int, float) and 1 < len(column.few) <= FEW and all(each % 1 == 0 for each in column.few)
-    return bool(_LABEL.fullmatch(name)) and (few or column.only(bool) or whole)
+    # Where most have none, two or more of several numbers count how many there were.
+    counts = bool(_COUNTED.fullmatch(name)) and len(column.few) > 2 and column.common == 0 == column.low.value
+    return bool(_LABEL.fullmatch(name)) and (few or column.only(bool) or whole) and not counts
 
 
 def _forms_of(texts: Sequence[str]) -> list[str]:

@@ -5,7 +5,6 @@ import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 from resonance.pipeline.errors import counted, some_of
@@ -14,37 +13,31 @@ from resonance.pipeline.files.kinds import (
     FEWEST,
     Kinds,
     forms_together,
+    is_direction,
     is_rfc3339,
     is_time,
-    last,
     texts_with_digits,
     time_forms,
     times_of,
     words,
 )
-from resonance.pipeline.files.rows import Columns, as_number
+from resonance.pipeline.files.rows import Columns, as_number, without_unit
 from resonance.pipeline.files.sources import SourceColumn, comes_again
 from resonance.pipeline.files.survey import FEW, Column, Edge, FileSurvey
+from resonance.pipeline.json_paths import ABSENT, find, parse_path
 
 NOTHING: Final = Columns()
 """No option."""
 
 _NAMED: Final = 3
 
+LONG_GAP: Final = 20
+"""Records in a row that lack a feature, at least, where it was away for a while."""
+
 FEWEST_STAND_INS: Final = 3
 """Records with one number far beyond all others from which it may stand for a missing one."""
 
-FEWEST_TURNS: Final = 3
-"""Steps past 360 from which numbers are a direction, whatever its name."""
-
-NEAR_NORTH: Final = 30
-"""Degrees from 0 or 360 that are near it."""
-
 _COUNT = re.compile(r"[0-9][0-9,.]*")
-_DIRECTION = re.compile(
-    r"(?i)(.*(direction|heading|azimuth|winddir)|(.*[ ._-])?(dir|bearing|wd|wdir|hdg))"
-    r"([ ._-]?(deg(rees)?|[0-9]+m?))?"
-)
 _VALUE = re.compile(r"[<>=~≈±+$€£¥-]*\s*[.,]?[0-9]")
 _UNIT = re.compile(r"[+-]?[0-9][0-9.,]*\s*([^\W\d_][^\W\d_/²³]{0,7})")
 _STAND_IN = re.compile(r"-?(9{2,}|[1-9]0{2,}|[0-9]{3,})|-1")
@@ -139,10 +132,19 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
         yield Note(text, note.remedy, note.change, dead_letters=min(unused, seen.records))
 
 
-def missing_in(seen: FileSurvey, features: Iterable[str]) -> str:
-    """Return which features that some records have others lack, those of the most records first; empty for none."""
+def missing_in(seen: FileSurvey, features: Iterable[str], times: Sequence[str] = ()) -> str:
+    """Return which features that some records have others lack, those of the most records first; empty for none.
+
+    Where many in a row lack one, the `times` of the first of them are named.
+    """
     gaps = {path: seen.records - seen.columns[path].present for path in features if path in seen.columns}
-    names = [f"{path} in {gaps[path]:,}" for path in sorted(gaps, key=lambda each: -gaps[each]) if gaps[path]]
+    names = []
+    for path in sorted((path for path in gaps if gaps[path]), key=lambda each: -gaps[each]):
+        column = seen.columns[path]
+        is_long = gaps[path] > column.gap >= max(LONG_GAP, gaps[path] / 4)
+        since = [str(value) for each in times if (value := find(column.gap_record, parse_path(each))) is not ABSENT]
+        where = f" from {' '.join(since)} on" if since else ""
+        names.append(f"{path} in {gaps[path]:,}" + (f" ({column.gap:,} in a row{where})" if is_long else ""))
     return f"missing: {some_of(names, _NAMED)} of {counted(seen.records, 'record')}" if names else ""
 
 
@@ -161,6 +163,12 @@ def _as_text(column: Column) -> Note | None:
     units = {found[1] if (found := _UNIT.fullmatch(text)) else "" for text in texts}
     if "" in units or len(units) > _NAMED:
         return None
+    if len(units) == 1 and not column.numbers:
+        bare = [without_unit(text, [*units]) for text in texts]
+        for comma in (False, True):
+            if all(as_number(each, comma=comma, marked=True) for each in bare):
+                change = Columns(units=(*units,), decimal="," if comma else None)
+                return Note(f", a number with a unit ({', '.join(units)})", "read as numbers", change)
     return Note(f", a number with a unit ({', '.join(sorted(units))}): write numbers alone, all in one unit")
 
 
@@ -189,21 +197,11 @@ def _stand_ins(seen: FileSurvey, paths: Iterable[str]) -> Iterator[Note]:
 
 def _directions(seen: FileSurvey, paths: Iterable[str]) -> Iterator[Note]:
     """Yield a note on the columns of degrees that begin again at 360, by their names or by their steps."""
-    found = [path for path in paths if _is_direction(last(path), seen.columns[path])]
+    found = [path for path in paths if is_direction(path, seen.columns[path])]
     if found:
         are = "are directions" if len(found) > 1 else "is a direction"
         how = "leave it out of input.features, or replace it by two columns, its sine and its cosine"
         yield Note(f"{_listed(found)} {are} in degrees, it seems, and 359 would be far from 1: {how}")
-
-
-def _is_direction(name: str, column: Column) -> bool:
-    if not column.only(int, float) or column.low.value < 0 or not 180 < column.high.value <= 360:
-        return False
-    steps = [abs(after - before) for before, after in pairwise(column.sample)]
-    turns = sum(step >= 360 - 2 * NEAR_NORTH for step in steps)
-    # Other numbers up to 360 jump as far, but by any step.
-    small = sum(min(step, 360 - step) <= 2 * NEAR_NORTH for step in steps)
-    return bool(_DIRECTION.fullmatch(name)) or (turns >= FEWEST_TURNS and small >= 0.9 * len(steps))
 
 
 def _gap(edge: Edge) -> float:

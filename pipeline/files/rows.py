@@ -61,11 +61,13 @@ class Columns:
     """Decimal separator, point or comma; None: for CSV as its first rows have it, else the point."""
     numbers: bool = False
     """Whether texts that are numbers become numbers, with ``%``, a currency or thousands, too."""
+    units: tuple[str, ...] = ()
+    """Units, such as kN, behind numbers, which become numbers without them."""
 
     @property
     def changes_texts(self) -> bool:
         """Whether texts may become null or a number."""
-        return bool(self.nulls) or self.numbers
+        return bool(self.nulls or self.units) or self.numbers
 
     @property
     def besides(self) -> tuple[str, ...]:
@@ -78,6 +80,7 @@ class Columns:
         pairs = [("--map", f"{name}={column}") for name, column in self.members.items()]
         pairs += [("--names", ",".join(self.names))] if self.names else []
         pairs += [("--null", text) for text in self.nulls]
+        pairs += [("--unit", text) for text in self.units]
         pairs += [("--time", column) for column in self.time]
         pairs += [("--key", column) for column in self.key]
         single = (("--time-form", self.time_form), ("--decimal", self.decimal))
@@ -94,6 +97,7 @@ class Columns:
             nulls=tuple(dict.fromkeys((*self.nulls, *other.nulls))),
             decimal=self.decimal or other.decimal,
             numbers=self.numbers or other.numbers,
+            units=tuple(dict.fromkeys((*self.units, *other.units))),
         )
 
 
@@ -141,6 +145,15 @@ def as_number(text: str, *, comma: bool = False, marked: bool = False) -> str | 
     return None
 
 
+def without_unit(text: str, units: Sequence[str]) -> str:
+    """Return a text without the unit at its end; as it is where it ends with none of them."""
+    for unit in units:
+        bare = text.strip().removesuffix(unit)
+        if bare != text.strip() and not bare[-1:].isalpha():
+            return bare.rstrip()
+    return text
+
+
 @cache
 def null_numbers(nulls: tuple[str, ...]) -> frozenset[float]:
     """Return the numbers among the texts that mean null, each of which has several spellings."""
@@ -159,7 +172,9 @@ def cleaned(value: Any, columns: Columns) -> Any:
     if type(value) is str:
         if value in columns.nulls:
             return None
-        found = as_number(value, comma=columns.decimal == ",", marked=True) if columns.numbers else None
+        bare = without_unit(value, columns.units)
+        is_number = columns.numbers or bare != value
+        found = as_number(bare, comma=columns.decimal == ",", marked=True) if is_number else None
         return value if found is None else exact_json.loads(found)
     if type(value) in (int, float):
         return None if value in null_numbers(columns.nulls) else value

@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from statistics import median
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +22,9 @@ from resonance.pipeline.files.kinds import (
 from resonance.pipeline.files.survey import FEW, HEAD, Column, FileSurvey
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 
+TURNED: Final = 3
+"""Turns of a name, at least, that say how long one is."""
+
 COMES_AGAIN: Final = 500
 """Records of a source, on average, from which on a model of its own is suggested: after 200 it begins to answer."""
 
@@ -35,16 +38,29 @@ TURNS: Final = 0.42
 """How far, in its usual number of others, a source may come too early or too late; 0.5 and more where drawn at random.
 """
 
+MOVES: Final = 50
+"""Records of a meter for each that counts something, at most."""
+
 REPEATED: Final = 0.2
 """Share of times that come again from which they are of several sources."""
+
+GOES_ON: Final = 0.1
+"""Part of a step to the next record of any source, at most, that a number takes to the next one of its own."""
+
+STAYS: Final = 0.5
+"""The same of a step to a record of its own much later: what is near those is no course, but a level."""
 
 CHANCE: Final = 20
 """Pairs of records of one time that two columns would name alike by chance, at least, where they name none alike."""
 
 _NAME = re.compile(
     r"(?i)(.*[ ._-])?(device|machine|host|sensor|source|server|node|unit|asset|station|vehicle|engine|pump|meter|site|"
-    r"service|instance|pod|container|entity|mac|imei|vin|gateway|router|robot|truck|valve|motor|inverter|experiment|run|ticker|symbol|customer|user|client|store|shop|turbine|plant)"
-    r"([ ._-]?(id|name|no|nr|number|key))?"
+    r"service|instance|pod|container|entity|mac|imei|vin|gateway|router|robot|truck|valve|motor|inverter|experiment|run|ticker|symbol|customer|user|client|store|shop|turbine|plant|"
+    r"plate|boiler|room|switch)"
+    r"([ ._-]?(id|name|no|nr|number|key|ip|addr(ess)?))?|(src|orig)[ ._-]?(ip|addr(ess)?|host|h)|ip([ ._-]?addr(ess)?)?"
+    # An id that comes again is that of something, but for what only says of which kind it is.
+    r"|(?!(.*[ ._-])?(category|type|class|kind|status|state|mode|level|group|country|region|city|product|item|event|"
+    r"error|reason|code|version|batch|job|task|trip|order|session|message|record|row)[ ._-]?id$).*[a-z][ ._-]id"
 )
 
 
@@ -90,10 +106,17 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
             if reason := _divides(seen, path, clock):
                 # Of files of sites that are joined, the machines.
                 finer = next((each for each in reversed(named) if _is_within(seen, each, path)), path)
+                if not _begins_again(seen, path, clock) and (lasting := _lasting(seen, finer, paths)):
+                    return SourceColumn((lasting,), f"those of {finer} come and go", True)
                 return SourceColumn((finer,), reason if finer == path else f"each of one {path}; {reason}", True)
     for clock in clocks:
         if (found := _together(seen, paths, clock)) is not None:
             return found
+    for path in sorted(paths, key=lambda each: -len(seen.columns[each].counts or ())) if clocks else ():
+        if (course := _goes_on(seen, path, [each for each in kinds.numbers if each != path])) is not None:
+            return SourceColumn(
+                (path,), f"{course} goes on with each of {len(seen.columns[path].counts or ()):,}", True
+            )
     paths = [path for path in paths if comes_again(seen, [path])]
     for path in reversed(_by_names(seen, paths)):
         if _NAME.fullmatch(path):
@@ -114,24 +137,88 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
 
 
 def grows_within(seen: FileSurvey, path: str, sources: Sequence[str]) -> bool:
-    """Return whether numbers count the records of each source, or are its times."""
+    """Return whether numbers count the records of each source, are its times, or what it has used up."""
     column, names = seen.columns[path], seen.columns[sources[0]]
-    if not column.only(int) or len(column.few) <= FEW:
+    if not column.only(int, float) or len(column.few) <= FEW:
         return False
-    if column.falls and names.counts is not None and column.falls <= names.changes == len(names.counts) - 1:
+    is_ordered = names.counts is not None and names.changes == len(names.counts) - 1
+    if column.only(int) and column.falls and is_ordered and column.falls <= names.changes:
         return True
-    latest: dict[Any, int] = {}
-    compared = falls = 0
-    for *names_of, value in rows_of(seen, *sources, path):
-        name = tuple(names_of)
-        if name in latest:
-            compared += 1
-            falls += value <= latest[name]
-            # Most columns fall within the first few records.
-            if AGAIN * falls > HEAD:
-                return False
-        latest[name] = value
-    return compared > len(latest) and AGAIN * falls <= compared
+    compared = rises = falls = 0
+    ends: list[dict[Any, int | float]] = []
+    later: list[bool] = []
+    for records in (seen.head, seen.tail):
+        # Between the first and the last ones a tank may be filled up.
+        latest: dict[Any, int | float] = {}
+        for *names_of, value in _rows_in(records, (*sources, path)):
+            name = tuple(names_of)
+            if name in latest:
+                compared += 1
+                rises += value > latest[name]
+                falls += value < latest[name]
+                # Most columns rise and fall within the first few records.
+                if AGAIN * min(rises, falls) > HEAD:
+                    return False
+            elif ends and name in ends[0]:
+                later.append(value > ends[0][name])
+            latest[name] = value
+        ends.append(latest)
+    count = max(map(len, ends))
+    if compared <= count:
+        return False
+    if column.only(int) and AGAIN * (compared - rises) <= compared:
+        return True
+    # What a meter counts may rest for a while; what is smooth rises or falls as steadily, but for minutes or hours.
+    moves = max(rises, falls)
+    is_steady = AGAIN * min(rises, falls) <= moves and MOVES * moves >= compared
+    return is_steady and (compared > AGAIN * count or (not falls and bool(later) and all(later)))
+
+
+def _goes_on(seen: FileSurvey, path: str, numbers: Sequence[str]) -> str | None:
+    """Return a column of numbers of which each goes on from the last one with its name, such as where a truck is.
+
+    The names have to come again, as those of trips do not, and the numbers must not be near a level of their name.
+    """
+    if _come_and_go(seen, path):
+        return None
+    for number in numbers:
+        if len(seen.columns[number].few) <= FEW:
+            continue
+        rows = list(_rows_in(seen.head, (path, number)))
+        if not all(type(value) in (int, float) for _, value in rows):
+            continue
+        own: defaultdict[Any, list[float]] = defaultdict(list)
+        for name, value in rows:
+            own[name].append(value)
+        next_to = [abs(after - before) for (_, before), (_, after) in pairwise(rows)]
+        of_own = [abs(after - before) for values in own.values() for before, after in pairwise(values)]
+        later = [
+            abs(after - before)
+            for values in own.values()
+            for before, after in zip(values, values[len(values) // 2 :], strict=False)
+        ]
+        if len(of_own) >= FEWEST and 2 * len(of_own) > len(rows):
+            step = median(of_own)
+            if step < GOES_ON * median(next_to) and step < STAYS * median(later):
+                return number
+    return None
+
+
+def _come_and_go(seen: FileSurvey, path: str) -> bool:
+    """Return whether most of the first names are none of the last ones, such as those of pods."""
+    first, later = ({*_rows_in(records, (path,))} for records in (seen.head, seen.tail))
+    return bool(later) and 2 * len(first & later) < len(first)
+
+
+def _lasting(seen: FileSurvey, path: str, others: Sequence[str]) -> str | None:
+    """Return the column that names what has names that come and go, such as the deployment of pods; None for none."""
+    if not _come_and_go(seen, path):
+        return None
+    wider = [
+        each for each in others if _is_within(seen, path, each) and len({*_rows_in(seen.tail, (each,))} ) > 1
+        and {*_rows_in(seen.head, (each,))} == {*_rows_in(seen.tail, (each,))}
+    ]  # fmt: skip
+    return max(wider, key=lambda each: len(seen.columns[each].counts or ()), default=None)
 
 
 def _is_clock(column: Column, records: int) -> bool:
@@ -240,7 +327,8 @@ def _take_turns(names: Sequence[Any]) -> bool:
         if name in newest:
             gaps[name].append(at - newest[name])
         newest[name] = at
-    usual = [(gap, float(median(own))) for own in gaps.values() for gap in own]
+    # Of what came two or three times nothing says how often it does.
+    usual = [(gap, float(median(own))) for own in gaps.values() if len(own) >= TURNED for gap in own]
     # A source may be silent for a while.
     off = sum(min(abs(gap - middle), 2 * middle) for gap, middle in usual)
     return off < TURNS * sum(middle for _, middle in usual)

@@ -12,12 +12,15 @@ from resonance.pipeline.files.kinds import (
     is_constant,
     is_constant_text,
     is_counter,
+    is_direction,
     is_marked,
     is_prose,
     is_rfc3339,
     last,
     names_each,
     names_kinds,
+    positions_in,
+    times_of,
 )
 from resonance.pipeline.files.notes import NOTHING, Note, hardly_varying, missing_in, notes_on
 from resonance.pipeline.files.rows import Columns
@@ -179,7 +182,7 @@ def suggest(
     clock = next(iter(kinds.clocks), None)
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
     id_path, timestamps = next(iter(ids), None), " ".join(columns.time) or None if time is None else None
-    missing = missing_in(seen, named)
+    missing = missing_in(seen, named, times_of(seen, clock) if clock is not None else ())
     return Suggestion(
         features, sparse, id_path, reason, time, missing, left_out, timestamps, categories, stream, notes, text_path
     )
@@ -194,6 +197,7 @@ def _of_label(column: Column) -> str:
 def _left_out(seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
     """Return why columns of numbers make bad features, by path; nothing where no other column would be left."""
     found, is_there = {}, bool(sources) and seen.columns.keys() >= {*sources}
+    positions = positions_in(numbers) if is_there else ()
     for path in numbers:
         column = seen.columns[path]
         if is_constant(column, seen.records):
@@ -205,12 +209,16 @@ def _left_out(seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str]) 
         elif is_counter(column, seen.records):
             found[path] = "counts the records, in even steps"
         elif column.falls and is_there and grows_within(seen, path, sources):
-            found[path] = f"grows for each {' and '.join(sources)}: a clock or a counter"
+            found[path] = f"counts up or down for each {' and '.join(sources)}: a clock, a meter or a tank"
         elif grows(column, seen.records):
             again = f"grows, and begins again {column.falls:,} times" if column.falls else "never becomes less"
             found[path] = f"{again}: a clock or a meter"
         elif names_kinds(path, column):
             found[path] = "names something, or a part of a date"
+        elif is_direction(path, column):
+            found[path] = "a direction in degrees, where 359 is beside 1: its sine and its cosine make features"
+        elif path in positions:
+            found[path] = "where it is"
         elif is_code(column, seen.records):
             found[path] = f"{len(column.few)} different integers, which may name kinds"
     return found if len(found) < len(numbers) else {}

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from operator import gt, ne
 from typing import Any, Final
 
@@ -62,13 +62,19 @@ class Column:
     """What the records hold at one path."""
 
     __slots__ = (
+        "_gap_begin",
         "_last",
+        "_missing",
+        "_rows",
+        "_run",
         "_seen",
         "changes",
         "common",
         "counts",
         "falls",
         "few",
+        "gap",
+        "gap_record",
         "high",
         "kinds",
         "low",
@@ -109,6 +115,12 @@ class Column:
         self.falls: int | None = 0
         """How often it is less, as numbers or as texts; None where values of several kinds cannot be compared."""
         self.low, self.high = Edge(min), Edge(max)
+        self.gap = 0
+        """Most records in a row that have null."""
+        self.gap_record: dict[str, Any] = {}
+        """The first of them; empty where not all records have the path."""
+        self._missing = self._rows = self._gap_begin = 0
+        self._run: tuple[int, dict[str, Any]] = 0, {}
         self._seen: set[Any] = set()
         self._last: list[Any] = []
 
@@ -128,6 +140,7 @@ class Column:
 
     def add(self, values: list[Any], kinds: Counter[type]) -> None:
         """Add values, with the number of them of each type."""
+        self._find_gap(values, kinds[type(None)])
         if nothing := kinds.pop(type(None), 0):
             if nothing == len(values):
                 return
@@ -146,6 +159,27 @@ class Column:
             self.sample += values[: SAMPLE - len(self.sample)]
         self.kinds += kinds
         self.present += len(values)
+
+    def _find_gap(self, values: list[Any], nothing: int) -> None:
+        """Find the longest run of null, which may have begun among the values before."""
+        for is_missing, run in groupby(value is None for value in values) if nothing else [(False, values)]:
+            length = len(list(run)) if nothing else len(values)
+            self._missing = self._missing + length if is_missing else 0
+            self._rows += length
+            if self._missing > self.gap:
+                self.gap, self._gap_begin = self._missing, self._rows - self._missing
+
+    def place_gap(self, records: Sequence[dict[str, Any]], begin: int) -> None:
+        """Take the record at which the longest run of null began, when the last records, from one on, are added."""
+        if not self.gap or self._rows != begin + len(records):
+            self.gap_record = {}
+            return
+        if self._gap_begin >= begin:
+            self.gap_record = records[self._gap_begin - begin]
+        elif self._gap_begin == self._run[0]:
+            self.gap_record = self._run[1]
+        if (run := self._rows - self._missing) >= begin and self._missing:
+            self._run = run, records[run - begin]
 
     def _add_texts(self, texts: Iterable[str]) -> None:
         _add_few(self.words, texts)
@@ -212,9 +246,11 @@ class FileSurvey:
     def add(self, records: Sequence[dict[str, Any]]) -> None:
         """Survey more records."""
         self.tail = [*records[-HEAD:]] if self.records >= HEAD else []
-        self.records += len(records)
         self.head += records[: HEAD - len(self.head)]
         self._add(records, "")
+        for column in self.columns.values():
+            column.place_gap(records, self.records)
+        self.records += len(records)
 
     def _add(self, objects: Sequence[dict[str, Any]], before: str) -> None:
         for name, values in _by_name(objects):

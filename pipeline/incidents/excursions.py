@@ -111,10 +111,18 @@ class Excursions:
         found = self._features.get(sign.key, {})
         few = {
             name: (each.value, others)
-            for name, (each, others) in found.items()
-            if each.spreads >= FAR and (not others or 2 * (others + 1) < streams)
+            for name, (each, others) in self._far(sign)
+            if not others or 2 * (others + 1) < streams
         }
         return few if MOST_SHARED * len(few) >= len(found) - len(few) else {}
+
+    def far(self, signs: Iterable[Sign]) -> list[Sign]:
+        """Return the signs that are far outside, with the features that are as values."""
+        found = [(sign, {name: each.value for name, (each, _) in self._far(sign)}) for sign in signs]
+        return [replace(sign, values=values) for sign, values in found if values]
+
+    def _far(self, sign: Sign) -> Iterable[tuple[str, tuple[_Excursion, int]]]:
+        return (pair for pair in self._features.get(sign.key, {}).items() if pair[1][0].spreads >= FAR)
 
     def is_shared(self, sign: Sign) -> bool:
         """Whether another stream has what a sign shows, too."""

@@ -1,7 +1,7 @@
 """Incidents: what happened, with its cause, as a function of the outputs of a deployment."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from math import inf
 from statistics import median
@@ -11,7 +11,7 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute, number, second
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_close, episodes, goes_alike
-from resonance.pipeline.incidents.signs import STUCK, Move, Sign, SignTable, Value
+from resonance.pipeline.incidents.signs import STUCK, Move, Sign, SignTable, Value, seconds
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.stream_keys import readable
@@ -76,16 +76,18 @@ class IncidentTable:
             self._is_changed = False
             signs, paces, clusters = self._signs.signs(), self._signs.paces(), self._signs.clusters()
             unseen = self._signs.unseen(clusters)
-            excursions = Excursions.of([*signs, *chain.from_iterable(unseen.values())], clusters)
+            late = self._signs.late(clusters, unseen)
+            excursions = Excursions.of([*signs, *late, *chain.from_iterable(unseen.values())], clusters)
+            signs = sorted([*signs, *excursions.far(late)], key=lambda sign: (sign.time, sign.place, sign.key))
             self._groups = groups(episodes(signs, paces), excursions, unseen)
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
-        found, common = list[tuple[Incident, list[Episode]]](), list[Sequence[IncidentFeature]]()
+        found, common = list[tuple[Incident, list[Episode]]](), list[Incident]()
         for group in sorted(self._groups, key=len, reverse=True):
             incident = _incident(group, known, centres, common)
             found.append((incident, group))
             if 2 * len(group) > known:
-                common.append(incident["features"])
+                common.append(incident)
         found.sort(key=lambda each: (each[0]["since"], each[0]["key"]))
         _name_returns(found)
         _name_units(found)
@@ -112,19 +114,26 @@ def _incident(
     group: Sequence[Episode],
     known: int,
     centres: Mapping[str, Sequence[Mapping[str, float]]],
-    common: Iterable[Sequence[IncidentFeature]],
+    common: Collection[Incident],
 ) -> Incident:
-    """Return what happened to a group; `common` has what changed by the incidents of most streams."""
+    """Return what happened to a group; `common` has the incidents of most streams."""
     ordered = sorted(group, key=lambda each: (each.began, each.place))
     signs = _ordered(group)
     since = _since(ordered)
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
     features = _features(ordered, known)
+    if len(group) == 1:
+        # What all streams did until a drift of one had settled is no part of it.
+        late = {name for sign in signs for name in sign.late}
+        late &= {each["feature"] for all_ in common if seconds(all_["since"]) >= since for each in all_["features"]}
+        features = [each for each in features if each["feature"] not in late] or features
     unit = rescaled(ordered, signs) if ordered[0].family == "data" else None
     kind = _kind(ordered, signs, unit, known)
     if unit is not None:
         features = [{"feature": unit.feature, "value": unit.value, "usual": unit.usual}]
-    elif kind == "broke" and (_is_like_others(group[0], centres) or any(_is_within(features, all_) for all_ in common)):
+    elif kind == "broke" and (
+        _is_like_others(group[0], centres) or any(_is_within(features, all_["features"]) for all_ in common)
+    ):
         kind = "like_others"
     alerts = [sign.key for sign in signs if sign.rule not in ("drift", "emerged")]
     lasting = [sign for sign in signs if sign.is_open]

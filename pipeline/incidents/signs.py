@@ -1,7 +1,7 @@
 """Signs of incidents: alerts and drifts of a stream, with the time at which what they show began."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +29,12 @@ NOISY: Final = 2.5
 
 STUCK: Final = 0.05
 """Part of what it varied that is left of a feature that is stuck."""
+
+UNMOVED: Final = 1e-6
+"""Spreads from where it was at which a feature that is stuck has always been there, but for a rare count."""
+
+LATE_RECORDS: Final = 5_000
+"""Records without a new cluster after which one that is far from all others is news, however few records it has."""
 
 _VARIES: Final = ("widened", "narrowed")
 _NAMED: Final = itemgetter("feature", "value", "low", "high")
@@ -136,7 +142,7 @@ class NewCluster(NamedTuple):
 
     @property
     def sign(self) -> Sign:
-        """The cluster as a sign, which only counts where no alert can open."""
+        """The cluster as a sign, which only counts where no alert opens."""
         stamp = canonical(round(1000 * self.time))
         return Sign(
             self.key, self.stream, self.stream, "emerged", "info", self.time, self.onset, stamp, centre=self.centre
@@ -313,6 +319,22 @@ class SignTable:
                     found.setdefault(key, []).append(replace(cluster.sign, is_learned=learned))
         return found
 
+    def late(self, clusters: Iterable[NewCluster], unseen: Mapping[str, Sequence[Sign]]) -> list[Sign]:
+        """Return those of the `clusters`, the earliest first, that came long after the others, and that no alert shows.
+
+        An alert on them needs a share of the records that is many times that of a rare kind.
+        """
+        paces, newest, found = self.paces(), dict[str, float](), list[Sign]()
+        named = {alert.get("cluster") for _, alert in self._alerts.values()}
+        named |= {sign.key for signs in unseen.values() for sign in signs}
+        for cluster in clusters:
+            before = newest.get(cluster.stream, inf)
+            newest[cluster.stream] = cluster.time
+            is_late = cluster.onset - before >= LATE_RECORDS * paces.get(cluster.stream, inf)
+            if is_late and cluster.key not in named and cluster.key not in self._vanished:
+                found.append(replace(cluster.sign, is_learned=True))
+        return found
+
     def signs(self) -> list[Sign]:
         """Return the signs, the earliest first."""
         for table in (self._alerts, self._cleared, self._drifts, self._settled):
@@ -323,17 +345,17 @@ class SignTable:
         usual = median(paces.values()) if paces else 0.0
         # Of a share that changed the drift says more, as of all that it opens.
         seen = {(each["stream"], each["time"]) for _, each in self._drifts.values()}
-        made = [
+        made: list[Callable[[], Sign | None]] = [
             partial(self._of_alert, each, paces.get(each["stream"], usual))
             for _, each in self._alerts.values()
             if each["rule"] != "share" or (each["stream"], str(each.get("since"))) not in seen
         ]
         lasting = self._lasting()
         made += [partial(self._of_drift, key, each, key in lasting) for key, (_, each) in self._drifts.items()]
-        found = []
+        found = list[Sign]()
         for make in made:
             with suppress(*UNREADABLE):  # It is of no worker.
-                found.append(make())
+                found += [sign] if (sign := make()) is not None else []
         silences = silences_of(self._alerts, self._cleared)
         for sign in found:
             if sign.rule != "silent":
@@ -393,7 +415,8 @@ class SignTable:
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 
-    def _of_drift(self, key: tuple[str, int, int], drift: Mapping[str, Any], is_lasting: bool) -> Sign:
+    def _of_drift(self, key: tuple[str, int, int], drift: Mapping[str, Any], is_lasting: bool) -> Sign | None:
+        """Return a drift as a sign; None for a rare count that has not come for a while."""
         stream, version, seq = key
         ended = self._settled[key][1] if key in self._settled else None
         time = seconds(drift["time"])
@@ -401,6 +424,8 @@ class SignTable:
         drifts = f"{stream}/{version}/drift"
         moves, varies = _moves(("moved",), ended, drift), _moves(_VARIES, ended, drift)
         first = _moves(("moved", *_VARIES), drift)
+        if first and all(move.is_stuck and abs(move.shift) <= UNMOVED for move in first.values()):
+            return None
         if first and all(move.is_noise for move in first.values()):
             # Its end also names what a wave has done meanwhile.
             moves, varies = ({name: each[name] for name in each.keys() & first.keys()} for each in (moves, varies))
@@ -420,15 +445,18 @@ class SignTable:
 
 def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[str, Move]:
     """Return the features that changed so by a drift; the settled event, which comes first, knows more."""
-    found: dict[str, Move] = {}
+    found: dict[str, tuple[str | None, Move]] = {}
     # The last event is the drift: what it named is farther off than what only the mean of later records differs in.
     for event in reversed(events):
-        own: dict[str, Move] = {}
-        for feature in _features(event or {}):
-            if feature["change"] in changes and feature["feature"] not in own:
-                own[feature["feature"]] = Move(*map(float, _MOVED(feature)))
+        own: dict[str, tuple[str | None, Move]] = {}
+        for unit in (event or {}).get("units", ()):
+            for feature in unit["features"]:
+                # Of the same cluster, or the whole stream, where that is in both: each has a mean of its own.
+                name, place = feature["feature"], unit["cluster"]
+                if feature["change"] in changes and (name not in own or found.get(name, ("",))[0] == place):
+                    own[name] = place, Move(*map(float, _MOVED(feature)))
         found |= own
-    return found
+    return {name: move for name, (_, move) in found.items()}
 
 
 def _without_features(unit: Mapping[str, Any]) -> str:
@@ -445,8 +473,3 @@ def _changed(event: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     for unit in event.get("units", ()):
         yield from (("", each["feature"]) for each in unit["features"])
         yield from ((unit["cluster"] or "", name) for name in ("share", "together") if name in unit["change"])
-
-
-def _features(event: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    for unit in event.get("units", ()):
-        yield from unit["features"]

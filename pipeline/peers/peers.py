@@ -1,7 +1,8 @@
 """Compare the streams of a deployment by their recent records, as the logs have them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from resonance.pipeline.config.settings import Settings
@@ -9,6 +10,7 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.inspect.listing import StoredPartition, names_of
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.peers import beginnings, comparison, kinds, profiles, recent
+from resonance.pipeline.records import TopicPartition
 
 HINT_RECORDS: Final = 40_000
 """Where more records must be read, there is no hint."""
@@ -92,11 +94,24 @@ def compare_streams(
     if len(names) < profiles.FEWEST_STREAMS:
         return ComparedStreams(len(names), 0, [])
     plan = recent.plan(settings, reader, states)
-    found, records = _compare(settings, reader, plan, read)
+    records = recent.read(settings, reader, plan, read)
+    began = partial(beginnings.read_beginnings, settings, reader, read=read)
+    return compared(plan, records, began)
+
+
+def compared(
+    plan: recent.RecentPlan,
+    records: recent.Recent,
+    beginnings_of: Callable[[Mapping[str, str], Mapping[str, TopicPartition]], beginnings.Beginnings],
+) -> ComparedStreams:
+    """Return which streams are unlike the others by the records of a plan.
+
+    `beginnings_of` takes the latest times of some streams, and where their records are.
+    """
+    names, found = plan.names, _compare(plan, records)
     numbers = {each.stream for each in found.unlike}
     newest = {names[number]: records.newest[number] for number in numbers}
-    places = {names[number]: records.places[number] for number in numbers}
-    began = beginnings.read_beginnings(settings, reader, newest, places, read)
+    began = beginnings_of(newest, {names[number]: records.places[number] for number in numbers})
     features, unlike = list(plan.columns), []
 
     def named(where: Sequence[kinds.Bound]) -> list[FeatureBound]:
@@ -127,12 +142,9 @@ def hint(
     plan = recent.plan(settings, reader, states)
     if plan.records > HINT_RECORDS or plan.values > HINT_VALUES:
         return None
-    found, _ = _compare(settings, reader, plan, read)
+    found = _compare(plan, recent.read(settings, reader, plan, read))
     return len({each.stream for each in found.unlike}), found.streams
 
 
-def _compare(
-    settings: Settings, reader: LogReader, plan: recent.RecentPlan, read: Callable[[int], None]
-) -> tuple[comparison.PeerComparison, recent.Recent]:
-    records = recent.read(settings, reader, plan, read)
-    return comparison.compare(*records.table(), len(plan.names), records.milliseconds()), records
+def _compare(plan: recent.RecentPlan, records: recent.Recent) -> comparison.PeerComparison:
+    return comparison.compare(*records.table(), len(plan.names), records.milliseconds())

@@ -121,19 +121,24 @@ def plan(settings: Settings, reader: LogReader, states: Sequence[StoredPartition
         streams = len(names_of([state]))
         if streams and isinstance(mapping.layout, Layout):
             mappings[state.at], own[state.at], committed[state.at] = mapping, streams, state.committed
-    columns = {name: 0 for mapping in mappings.values() for name in _numbers(mapping)[1]}
+    columns = {name: 0 for mapping in mappings.values() for name in numbers_of(mapping)[1]}
     columns = {name: place for place, name in enumerate(columns)}
     total = sum(own.values())
-    wanted = max(total * profiles.RECENT * profiles.LONGER, FEWEST_RECORDS)
-    wanted = min(wanted, MOST_RECORDS, MOST_VALUES // max(len(columns), 1))
+    most = wanted(total, len(columns))
     ranges, older = {}, False
     for at, (first, end) in reader.bounds(list(mappings)).items():
         stop = min(end, committed[at])
         each = _each(settings, reader, at, first, stop)
-        start = max(first, stop - max(int(wanted * own[at] // total / each), 1))
+        start = max(first, stop - max(int(most * own[at] // total / each), 1))
         ranges[at] = start, max(start, stop)
         older = older or start > first
-    return RecentPlan(names, mappings, ranges, columns, older and wanted < total * profiles.RECENT)
+    return RecentPlan(names, mappings, ranges, columns, older and most < total * profiles.RECENT)
+
+
+def wanted(streams: int, columns: int) -> int:
+    """Return how many records at the end of the logs are compared."""
+    most = max(streams * profiles.RECENT * profiles.LONGER, FEWEST_RECORDS)
+    return min(most, MOST_RECORDS, MOST_VALUES // max(columns, 1))
 
 
 def _each(settings: Settings, reader: LogReader, at: TopicPartition, first: int, stop: int) -> float:
@@ -151,12 +156,12 @@ def read(settings: Settings, reader: LogReader, plan: RecentPlan, read: Callable
     numbers = {name: number for number, name in enumerate(plan.names)}
     known: dict[TopicPartition, dict[bytes | None, int]] = {at: {} for at in plan.mappings}
     for at, records in reader.read(plan.ranges) if plan.ranges else ():
-        _take(recent, plan.mappings[at], settings, numbers, known[at], at, records)
+        take(recent, plan.mappings[at], settings, numbers, known[at], at, records)
         read(len(records))
     return recent
 
 
-def _numbers(mapping: InputMapping) -> tuple[list[int], list[str]]:
+def numbers_of(mapping: InputMapping) -> tuple[list[int], list[str]]:
     """Return places and names of the features that are no categories."""
     layout = mapping.layout
     if not isinstance(layout, Layout):
@@ -165,7 +170,7 @@ def _numbers(mapping: InputMapping) -> tuple[list[int], list[str]]:
     return kept, [layout.features[place] for place in kept]
 
 
-def _take(
+def take(
     recent: Recent,
     mapping: InputMapping,
     settings: Settings,
@@ -190,5 +195,5 @@ def _take(
     for key in set(keys) - known.keys():
         # A stream without a snapshot is not listed either.
         known[key] = numbers.get(names.name_of(key), -1)
-    kept, features = _numbers(mapping)
+    kept, features = numbers_of(mapping)
     recent.add(at, batch.rows[:, kept], features, [known[key] for key in keys], list(batch.times))

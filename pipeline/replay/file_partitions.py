@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.arrays import encoder
-from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns, FileRecord
+from resonance.pipeline.files.several_files import SeveralFiles
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.replay.jobs import Report, Result, run_jobs
@@ -63,14 +63,20 @@ class Routed:
 
 
 def route(
-    settings: Settings, path: Path, columns: Columns, partitions: int, *, skip_bad: bool = False
+    settings: Settings,
+    path: Path,
+    columns: Columns,
+    partitions: int,
+    *,
+    more: Sequence[Path] = (),
+    skip_bad: bool = False,
 ) -> Iterator[Routed]:
-    """Yield the records of a file as they would be on a topic, a batch of one partition at a time.
+    """Yield the records of a file, and of `more` behind it, as they would be on a topic: batches of one partition.
 
     Rows that cannot be used raise InputFileError, or are left out with `skip_bad`.
     """
     index, lengths = 0, [0] * partitions
-    with RecordFile(path, columns, skip_bad=skip_bad) as file:
+    with SeveralFiles([path, *more], columns, skip_bad=skip_bad) as file:
         for batch in map(encoder(settings, path), file.batches()):
             parts: list[list[FileRecord]] = [[] for _ in range(partitions)]
             for number, record in enumerate(batch, index):

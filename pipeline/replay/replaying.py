@@ -185,6 +185,7 @@ def replay_file(
     columns: Columns,
     output: ReplayOutput = ReplayOutput(),
     *,
+    more: Sequence[Path] = (),
     partitions: int = 1,
     skip_bad: bool = False,
     processes: int = 1,
@@ -196,6 +197,8 @@ def replay_file(
     ----------
     columns : Columns
         The columns that are used.
+    more : sequence of Path
+        Files whose records come behind those of the first.
     partitions : int
         Partitions of the topic that the file stands for.
     skip_bad : bool
@@ -217,9 +220,10 @@ def replay_file(
             compile_engine(settings)
             began = time.perf_counter()
             logs = [(settings.input.topics[0], number) for number in range(partitions)]
-            rows = read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad, encode=encode)
+            topic = settings.input.topics[0]
+            rows = read_rows(path, columns, topic, partitions, more=more, skip_bad=skip_bad, encode=encode)
             return Summary(replay_two_stages(settings, rows, logs, routes, sinks, report), time.perf_counter() - began)
-        read = partial(file_partitions.route, settings, path, columns, partitions, skip_bad=skip_bad)
+        read = partial(file_partitions.route, settings, path, columns, partitions, more=more, skip_bad=skip_bad)
         run = partial(file_partitions.replay_routed, settings)
         parts, seconds = file_partitions.share(settings, run, list(enumerate(sinks)), read, processes, report)
         return Summary(sorted(parts, key=lambda part: part.partition), seconds)

@@ -11,8 +11,8 @@ from typing import Final, Self
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.arrays import Encode
-from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
+from resonance.pipeline.files.several_files import SeveralFiles
 from resonance.pipeline.kafka.log_reader import BATCH, LogReader
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Message, Outputs, Record, TopicPartition
@@ -28,14 +28,21 @@ MADE_ORDER: Final = "partitions are merged by the Kafka timestamps of their reco
 
 
 def read_rows(
-    path: Path, columns: Columns, topic: str, partitions: int, *, skip_bad: bool, encode: Encode = list
+    path: Path,
+    columns: Columns,
+    topic: str,
+    partitions: int,
+    *,
+    more: Sequence[Path] = (),
+    skip_bad: bool,
+    encode: Encode = list,
 ) -> Iterator[list[Record]]:
-    """Yield the rows of a file as they would be on a topic, in batches, in the order of the file.
+    """Yield the rows of a file, and of `more` behind it, as they would be on a topic, in batches, in their order.
 
     Rows that cannot be used raise InputFileError, or are left out with `skip_bad`.
     """
     index, lengths = 0, [0] * partitions
-    with RecordFile(path, columns, skip_bad=skip_bad) as file:
+    with SeveralFiles([path, *more], columns, skip_bad=skip_bad) as file:
         for batch in map(encode, file.batches()):
             rows = []
             for number, (key, value, timestamp) in enumerate(batch, index):

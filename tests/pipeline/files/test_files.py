@@ -451,3 +451,13 @@ def test_two_members_in_one_place_are_refused(tmp_path):
 def test_keys_are_hashed_as_kafka_does(key, hashed):
     assert murmur2(key) == hashed & 0xFFFFFFFF
     assert partition_of(key, 7) == (hashed & 0x7FFFFFFF) % 7
+
+
+def test_numbers_with_a_unit_that_is_named_are_read_without_it(tmp_path):
+    table = written(tmp_path, "own.csv", 'force,stroke,name\n410.5 kN,"1,234.5mm",2 kN\n-3kN,7 cm,kN\n')
+    expected = [{"force": 410.5, "stroke": 1234.5, "name": 2}, {"force": -3, "stroke": "7 cm", "name": "kN"}]
+    assert [orjson.loads(each.value) for each in records(table, units=("kN", "mm"))] == expected
+    lines = written(tmp_path, "own.jsonl", '{"force": "410.5 kN", "stroke": "1,234.5mm", "name": "2 kN"}\n')
+    assert [orjson.loads(each.value) for each in records(lines, units=("kN", "mm"))] == expected[:1]
+    german = written(tmp_path, "de.csv", "kraft;hub\n410,5 kN;1,5\n1.234,5 kN;2,5\n")
+    assert [orjson.loads(each.value)["kraft"] for each in records(german, units=("kN",))] == [410.5, 1234.5]

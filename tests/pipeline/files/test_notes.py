@@ -42,7 +42,8 @@ def test_texts_that_mean_numbers_are_named(values, option, said):
 @pytest.mark.parametrize(
     ("values", "said", "options"),
     [
-        (["15 kg", "1.5 kg"] * 9, ["'15 kg', a number with a unit (kg): write numbers alone, all in one unit"], [""]),
+        (["15 kg", "1.5 kg"] * 9, ["'15 kg', a number with a unit (kg)"], ["--unit kg"]),
+        (["15 kg", "1,5 kg"] * 9, ["a number with a unit (kg)"], ["--unit kg --decimal ,"]),
         ([*range(40), "0.48kg", "480 g"], ["'0.48kg', a number with a unit (g, kg): write"], [""]),
         ([*range(40), "<0.5", "5-10"], ["'<0.5': these would be dead letters"], [""]),
         ([*range(40), "> 3", "N/A"], ["as 'N/A': these would be", "as '> 3': these would be"], ["--null N/A", ""]),
@@ -174,10 +175,28 @@ def test_an_id_that_some_records_lack_is_named():
     assert not surveyed([{**row, "id": n} for n, row in enumerate(rows)])
 
 
-def test_degrees_that_begin_again_at_360_are_named_by_their_name_or_their_steps():
+def test_what_is_missing_in_many_records_in_a_row_says_since_when():
+    gaps = {*range(90, 100), *range(640, 760)}
+    rows = [
+        {"at": f"2026-01-01T{n // 60:02}:{n % 60:02}:00Z", "x": None if n in gaps or n % 50 == 0 else n % 7 / 3,
+         "y": None if n % 20 == 0 else n % 9 / 4} for n in range(1_400)
+    ]  # fmt: skip
+    found = FileSurvey()
+    for start in range(0, len(rows), 70):
+        found.add(rows[start : start + 70])
+    said = "missing: x in 155 (120 in a row from 2026-01-01T10:40:00Z on), y in 70 of 1,400 records"
+    assert suggest(found).missing == said
+    # Where some records lack the path it is not known which record is the first.
+    found.add([{"at": row["at"]} for row in rows[:70]])
+    assert "in a row from" not in suggest(found).missing
+
+
+def test_degrees_that_begin_again_at_360_are_left_out_by_their_name_or_their_steps():
     noise = np.random.default_rng(0)
     turning = (7 * noise.normal(0, 1, 400).cumsum() % 360).tolist()
     anywhere = noise.uniform(0, 360, 400).tolist()
     rows = [{"a": a, "b": b, "wind_dir": b, "tilt_deg": b / 4} for a, b in zip(turning, anywhere, strict=True)]
-    (note,) = surveyed(rows)
+    found = suggest(FileSurvey(rows))
+    assert (found.features, [*found.left_out], found.notes) == (["b", "tilt_deg"], ["a", "wind_dir"], [])
+    (note,) = suggest(FileSurvey(rows), chosen=["a", "b", "wind_dir"]).notes
     assert note.text.startswith("a and wind_dir are directions in degrees, it seems") and not note.remedy

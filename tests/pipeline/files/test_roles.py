@@ -3,6 +3,7 @@
 import random
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from resonance.pipeline.files.kinds import Kinds
 from resonance.pipeline.files.rows import Columns
@@ -176,8 +177,14 @@ def test_a_single_column_of_0_and_1_is_taken_for_a_label_but_errors_and_several_
     rows = [measured(broke=int(n % 50 == 0)) for n in range(300)]
     assert labels(rows) == ["broke"]
     assert labels([measured(is_error=int(n % 50 == 0)) for n in range(300)]) == []
+    assert labels([measured(burner_on=int(n % 50 < 20)) for n in range(300)]) == []
     flags = [{**row, "door": n % 2} for n, row in enumerate(rows)]
     assert (labels(flags), noted(flags).features) == ([], ["broke", "load", "heat", "door"])
+
+
+def test_counts_of_failures_are_measured_and_a_shift_names_something():
+    rows = [measured(auth_failures=max(n % 97 - 93, 0), shift=1 + n // 8 % 2) for n in range(2_000)]
+    assert (labels(rows), noted(rows).features) == ([], ["auth_failures", "load", "heat"])
 
 
 def test_rare_counts_are_features_and_what_never_varies_is_none():
@@ -204,20 +211,96 @@ def test_what_counts_the_records_of_each_source_is_left_out():
         mixed.append(measured(machine=f"m{box}", cycle=counts[box]))
     apart = [measured(machine=f"m{box}", cycle=n) for box in range(4) for n in range(1_000)]
     for rows in (mixed, apart):
-        assert noted(rows).left_out == {"cycle": "grows for each machine: a clock or a counter"}
+        assert noted(rows).left_out == {"cycle": "counts up or down for each machine: a clock, a meter or a tank"}
     assert "load" in noted(mixed).features
     unit = [measured(unit=unit, cycle=n) for unit in range(1, 31) for n in range(200 + unit)]
     assert noted(unit).left_out == {
         "unit": "names what the records are of",
-        "cycle": "grows for each unit: a clock or a counter",
+        "cycle": "counts up or down for each unit: a clock, a meter or a tank",
     }
+
+
+def trucks():
+    """Return where trucks are, how far they went and what is in their tanks, at times of their own."""
+    rows, noise = [], np.random.default_rng(4)
+    spans = noise.choice([10, 20, 30], (300, 15)).cumsum(axis=0)
+    steps = noise.uniform(0, 0.01, (300, 15)) * (noise.random((300, 15)) < 0.6)
+    gone, begin = steps.cumsum(axis=0), noise.uniform(0, 100, 15)
+    for at, box in sorted((int(spans[n, box]) + box, box) for n in range(300) for box in range(15)):
+        n = int(np.searchsorted(spans[:, box], at - box))
+        far = float(gone[n, box])
+        place = {"lat": 40 + 5 * box + abs(far % 0.2 - 0.1), "lon": 7 + box - abs(far % 0.2 - 0.1)}
+        own = {"name": f"{'QXZ'[box % 3]} {box}", "odometer": round(float(begin[box]) + 100 * far, 1)}
+        own["tank"] = round(80 - 20 * far % 40, 1)
+        rows.append(measured(time=1_770_000_000_000 + 1000 * at, trip=f"{box}-{n // 60}", **place, **own))
+    return rows
+
+
+def test_what_goes_on_from_the_last_record_of_each_name_is_of_sources():
+    rows = trucks()
+    assert source(rows) == (("name",), "lat goes on with each of 15", True)
+    # What stays for hours goes on with any name.
+    hours = [measured(at=stamp(n), days=1 + DRAW.randrange(90), hour=n // 240) for n in range(6_000)]
+    assert source(hours) is None or not source(hours).certain
+    level = [{"time": row["time"], "kind": f"k {n % 7}", "y": n % 7 + row["load"]} for n, row in enumerate(rows)]
+    assert source(level) is None or not source(level).certain
+    left_out = noted(rows, Columns(key=("name",))).left_out
+    assert left_out["lat"] == left_out["lon"] == "where it is"
+    counts = "counts up or down for each name: a clock, a meter or a tank"
+    assert left_out["odometer"] == left_out["tank"] == counts
+    assert noted(rows, Columns(key=("name",))).features == ["load", "heat"]
+
+
+def test_an_id_that_comes_again_names_sources_but_for_one_of_a_kind_and_trips_between_stations_are_none():
+    rows = [measured(at=stamp(n), charger_id=100 + DRAW.randrange(9), type_id=DRAW.randrange(5)) for n in range(6_000)]
+    assert source(rows)[::2] == (("charger_id",), True)
+    assert source([{**row, "charger_id": n} for n, row in enumerate(rows)]) is None
+    trips = [
+        measured(at=stamp(n), start_station=f"S{DRAW.randrange(9)}", end_station=f"S{DRAW.randrange(9)}x")
+        for n in range(6_000)
+    ]
+    assert source(trips)[0] == ("start_station",)
+    many = [
+        measured(at=stamp(n), start_station=f"S{DRAW.randrange(47)}", end_station=f"S{DRAW.randrange(46)}")
+        for n in range(30_000)
+    ]
+    assert source(many).paths == ("start_station",)
+
+
+def test_a_smooth_reading_of_many_devices_is_a_feature_and_their_meter_is_none():
+    # Of a hundred devices the first records are of twenty minutes each.
+    rows = [
+        measured(at=stamp(n), device=f"d{k}", room=round(24 - n % 600 / 40 - k / 50, 2), kwh=round(90.0 * k + n / 7, 2))
+        for n in range(160)
+        for k in range(100)
+    ]
+    found = noted(rows, Columns(key=("device",)))
+    assert (found.features, [*found.left_out]) == (["room", "load", "heat"], ["kwh"])
+
+
+def test_what_names_that_come_and_go_are_of_is_the_source():
+    def pod(n, box):
+        return f"{'ab'[box % 2]}-{box}-{n // 300}"
+
+    rows = [measured(at=stamp(n), pod=pod(n, box), app="ab"[box % 2]) for n in range(2_000) for box in range(6)]
+    assert source(rows) == (("app",), "those of pod come and go", True)
+    assert source([{**row, "app": "a"} for row in rows]).paths == ("pod",)
+
+
+def test_hosts_that_begin_connections_are_sources_and_a_start_is_a_time():
+    rows = [
+        measured(start=1.77e9 + n + DRAW.random(), src_ip=f"10.0.0.{DRAW.randrange(8)}", dst_ip=f"10.1.0.{n % 9}")
+        for n in range(6_000)
+    ]
+    assert source(rows)[0] == ("src_ip",) and source(rows).certain
+    assert [note.option for note in noted(rows).notes if note.change.time] == ["--time start --time-form %s"]
 
 
 def test_a_counter_that_wraps_or_restarts_is_no_feature():
     octets = [measured(octets=n * 997 % 300_000) for n in range(3_000)]
     assert noted(octets).left_out == {"octets": "grows, and begins again 9 times: a clock or a meter"}
     sent = [measured(machine=f"m{n % 4}", sent=(n + 90 * (n % 4)) * 997 % 300_000 + n % 4) for n in range(4_000)]
-    assert noted(sent).left_out == {"sent": "grows for each machine: a clock or a counter"}
+    assert noted(sent).left_out == {"sent": "counts up or down for each machine: a clock, a meter or a tank"}
 
 
 def test_a_flag_names_nothing():

@@ -402,6 +402,31 @@ def test_a_feature_that_only_varies_more_is_named():
     assert found["text"] == "p1:d1: drifted since 2026-05-06 05:05:00, heat varies 3 times as much"
 
 
+@pytest.mark.parametrize(("before", "count"), [(0.0, 0), (0.2, 1)])
+def test_a_rare_count_that_has_not_come_for_a_while_is_not_stuck(before, count):
+    made = drift("p1:d1", 310, errors=(before, 0.0, 0.0))
+    made[1]["units"][0]["features"][0]["change"] = "narrowed"
+    assert len(incidents(made)) == count
+
+
+@pytest.mark.parametrize(("minute", "heat", "gone", "count"), [
+    (6_000, 70.0, False, 1), (6_000, 21.0, False, 0), (2_000, 70.0, False, 0), (6_000, 70.0, True, 0)
+])  # fmt: skip
+def test_a_rare_kind_that_comes_long_after_the_others_and_is_far_from_them_is_news(minute, heat, gone, count):
+    first, late = emerged("p0:d0", 5, 0, heat=20.0, load=3.0), emerged("p0:d0", minute, 1, heat=heat, load=3.0)
+    for _, made in (first, late):
+        made["after"][0]["spread"] = {"heat": 1.0, "load": 1.0}
+    own = [first, late, output("cluster_events", "p0:d0", 7_000, kind="split", cluster=None, after=[], before=[])]
+    if gone:
+        key = late[1]["cluster"]
+        own.append(output("cluster_events", "p0:d0", 7_000, kind="vanished", cluster=key, after=[], before=[]))
+    found = incidents(*own, streams=1)
+    assert len(found) == count
+    for each in found:
+        assert each["text"] == "p0:d0: a new kind of records since 2026-05-10 03:57:30, heat 70, usually 20"
+        assert row_of(each)[:2] == ("info", "learned")
+
+
 def changed(name, kind, **members):
     """What a drift, or its end, says of a feature."""
     feature = {"feature": name, "change": kind, "before": 6.2, "after": 6.5, "spread": 1, **members}
@@ -781,6 +806,20 @@ def test_a_drift_within_what_a_stream_has_become_is_of_its_incident_and_a_way_ba
     broke = named(alert("p1:d1", 300), vib=(5.0, 1.0), temp=(70.0, 45.0))
     *_, found = made = incidents(broke, new, drift("p1:d1", 900, temp=temp))
     assert (len(made), found["features"][0]["feature"], found["drifts"]) == (count, "vib", 2 - count)
+
+
+def test_a_slow_drift_names_what_its_stream_was_and_not_what_all_did_meanwhile():
+    # Its end also has a cluster of its own, with another mean, and what a change of all has done.
+    slow = drift("p1:d1", 200, scope="stream", damp=(42, 43.5))
+    ends = [("p1:d1/1/2", "damp", 48.3, 49.9), ("p1:d1/1/2", "load", 2, 5), (None, "damp", 42, 52)]
+    units = [
+        {"cluster": cluster, "change": ["moved"], "features": changed(name, "moved", before=before, after=after,
+         shift=after - before, ratio=1.0)[0]["features"]} for cluster, name, before, after in ends
+    ]  # fmt: skip
+    settled = output("drift_events", "p1:d1", 900, kind="settled", opened=0, seq=1, units=units)
+    all_, one = incidents(*WORK, slow, settled)
+    assert len(all_["streams"]) == 3
+    assert one["text"] == "p1:d1: drifted since 2026-05-06 03:15:00, damp 52, usually 42"
 
 
 def test_what_comes_soon_after_another_unit_names_it():

@@ -205,7 +205,7 @@ def test_many_features_of_a_stream_are_not_all_shown(monkeypatch, printed):
     deployment = fleet(monkeypatch, begin=300, shown=shown, input__features=[*FEATURES, *(f"x{n}" for n in range(4))])
     deployment.work(12 * 300, everything=True)
     short = printed(run, *OPTIONS, "--peers").out.splitlines()
-    assert short[4] == "1 more features of these streams: --wide shows them"
+    assert short[4] == "1 more feature of these streams: see --wide"
     assert short[5].startswith("1 of 12 streams is unlike")
     assert printed(run, *OPTIONS, "--peers", "--wide").out.splitlines()[5].startswith("1 of 12 streams is unlike")
 

@@ -5,6 +5,7 @@ import pickle
 import orjson
 import pytest
 from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.files import several_files
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.positions import Span
@@ -86,15 +87,16 @@ def test_a_file_is_learned_as_if_it_stood_before_the_log(deployment, history, mo
 def test_a_file_is_read_once_by_each_process(monkeypatch, history, processes):
     opened = []
 
-    def open_file(path, *columns, **how):
-        opened.append(path)
-        return RecordFile(path, *columns, **how)
+    class Opened(RecordFile):
+        def __enter__(self):
+            opened.append(self._path)
+            return super().__enter__()
 
     def counted(given, jobs, processes, report):
         """Do in this process what others would; what they are sent is the same."""
         return [pickle.loads(pickle.dumps(job))(report) for job in jobs], 0.0  # noqa: S301
 
-    monkeypatch.setattr(file_partitions, "RecordFile", open_file)
+    monkeypatch.setattr(several_files, "RecordFile", Opened)
     monkeypatch.setattr(file_partitions, "run_jobs", counted)
     deployment = MemoryDeployment(monkeypatch, partitions=2)
     found = bootstrap(deployment.given, FromFile(history, Columns(key=("id",))), Span(), processes=processes)

@@ -77,6 +77,18 @@ def test_a_file_says_what_its_records_would_say_on_the_topic(file, tmp_path, pro
     ]
 
 
+@pytest.mark.parametrize("stream", ["partition", "field:key"])
+def test_two_files_say_what_they_would_say_as_one(stream, file, tmp_path):
+    given, columns, rows = settings(stream=stream), Columns(key=("key",), time=("at",)), file.read_bytes().splitlines()
+    parts = [tmp_path / "first.jsonl", tmp_path / "second.jsonl"]
+    for part, own in zip(parts, (rows[:170], rows[170:]), strict=True):
+        part.write_bytes(b"\n".join(own))
+    replay_file(given, file, columns, ReplayOutput(tmp_path / "whole"), partitions=2)
+    replay_file(given, parts[0], columns, ReplayOutput(tmp_path / "parts"), more=parts[1:], partitions=2)
+    for name in FILES.values():
+        assert read(tmp_path / "parts" / name) == read(tmp_path / "whole" / name)
+
+
 def test_the_earliest_dead_letters_of_all_partitions_are_the_examples(tmp_path):
     path = tmp_path / "flows.jsonl"
     path.write_bytes(b"".join(b'{"cpu": "x", "latency_ms": 1, "net": {"in": 1}, "at": %d}\n' % at for at in range(8)))

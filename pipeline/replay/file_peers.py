@@ -1,0 +1,92 @@
+"""Compare the streams of a file by its last records, as `compare_streams` does those of a deployment."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import orjson
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.files.rows import Columns
+from resonance.pipeline.peers import profiles
+from resonance.pipeline.peers.beginnings import Beginnings
+from resonance.pipeline.peers.peers import ComparedStreams, compared
+from resonance.pipeline.peers.recent import Recent, RecentPlan, numbers_of, take, wanted
+from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.replay.file_partitions import Routed, route
+from resonance.pipeline.replay.opening import UNBOUNDED
+from resonance.pipeline.task.decode.dense import Layout
+from resonance.pipeline.task.decode.json_records import InputMapping
+from resonance.pipeline.task.decode.stream_names import StreamNames
+from resonance.pipeline.task.stream_task import TaskContext
+from resonance.pipeline.tasks import make_task
+from resonance.schemas import Incident
+
+
+def compare_file(
+    settings: Settings,
+    path: Path,
+    columns: Columns,
+    drifts: Iterable[Mapping[str, Any]],
+    incidents: Iterable[Incident] = (),
+    *,
+    more: Sequence[Path] = (),
+    partitions: int = 1,
+    skip_bad: bool = False,
+) -> ComparedStreams:
+    """Return which streams of the files of a replay are unlike the others; its `drifts` say since when.
+
+    Its `incidents`, the newest first, know that better: those of a few streams that name the feature.
+
+    Nothing is compared but streams of keys, and of records with the same features.
+    """
+    nothing = ComparedStreams(0, 0, [])
+    if settings.stream != "key" or settings.input.sparse is not None:
+        return nothing
+    topic = settings.input.topics[0]
+    logs: list[TopicPartition] = [(topic, number) for number in range(partitions)]
+    mappings: dict[TopicPartition, InputMapping] = {
+        at: make_task(settings, *at, TaskContext(UNBOUNDED)).mapping for at in logs
+    }
+    features = {name: 0 for mapping in mappings.values() for name in numbers_of(mapping)[1]}
+    features = {name: place for place, name in enumerate(features)}
+    if not features or not all(isinstance(mapping.layout, Layout) for mapping in mappings.values()):
+        return nothing
+    keys: set[tuple[int, bytes | None]] = set()
+    last: deque[Routed] = deque()
+    length = 0
+    for part in route(settings, path, columns, partitions, more=more, skip_bad=skip_bad):
+        keys |= {(part.partition, key) for key in part.keys}
+        last.append(part)
+        length += len(part)
+        while length - len(last[0]) >= wanted(len(keys), len(features)):
+            length -= len(last.popleft())
+    own = {at: StreamNames.of(settings, *at) for at in logs}
+    names = sorted(own[topic, number].name_of(key) for number, key in keys if key is not None)
+    if len(names) < profiles.FEWEST_STREAMS:
+        return nothing
+    records, numbers = Recent(features), {name: number for number, name in enumerate(names)}
+    known: dict[TopicPartition, dict[bytes | None, int]] = {at: {} for at in logs}
+    for part in last:
+        at = topic, part.partition
+        take(records, mappings[at], settings, numbers, known[at], at, part.on(topic))
+
+    def beginnings(newest: Mapping[str, str], _: Mapping[str, TopicPartition]) -> Beginnings:
+        found = Beginnings(newest)
+        for drift in drifts:
+            found.read(orjson.dumps(drift))
+        return found
+
+    result = compared(RecentPlan(names, mappings, {}, features, False), records, beginnings)
+    began: dict[tuple[str | None, str], str] = {}
+    for incident in incidents:
+        few = incident["streams"] if 2 * len(incident["streams"]) <= incident["known"] else []
+        for stream, feature in product(few, incident["features"]):
+            began.setdefault((stream, feature["feature"]), incident["since"])
+    dated = [
+        replace(each, since=since, by=None) if (since := began.get((each.stream, each.feature))) else each
+        for each in result.unlike
+    ]
+    return replace(result, unlike=dated)
