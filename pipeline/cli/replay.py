@@ -181,7 +181,7 @@ def replay(
     if rules_only and not as_json:
         show_rules(summary)
     else:
-        _show(summary, output, found, unlike, as_json=as_json)
+        _show(summary, output, found, unlike, of_file=file is not None, as_json=as_json)
     if picture is not None and answered:
         say(f"picture: {picture}")
     _require_answers(summary, file)
@@ -277,6 +277,7 @@ def _show(
     found: list[Incident] | None,
     unlike: "peers.ComparedStreams | None",
     *,
+    of_file: bool,
     as_json: bool,
 ) -> None:
     if summary.note:
@@ -290,21 +291,16 @@ def _show(
         print_incidents(found)
     if unlike is not None and unlike.names:
         show_peers(unlike, wide=False, brief=True)
-    rows = [
-        (
-            *((part.topic,) if several else ()),
-            part.partition,
-            part.begin,
-            part.end,
-            part.records,
-            part.assignments,
-            part.events,
-            ", ".join(f"{kind} {count:,}" for kind, count in sorted(part.dead_letters.items())) or "none",
-        )
-        for part in summary.parts
-    ]
-    columns = ("partition", "from", "to", "records", "assignments", "events", "dead letters")
-    print_table((("topic",) if several else ()) + columns, rows)
+    counts = ("records", "assignments", "events", "dead letters")
+    if of_file:
+        # Its partitions are nothing that it has itself.
+        print_table(counts, [_counts(summary)])
+    else:
+        rows = [
+            (*((part.topic,) if several else ()), part.partition, part.begin, part.end, *_counts(part))
+            for part in summary.parts
+        ]
+        print_table((*(("topic",) if several else ()), "partition", "from", "to", *counts), rows)
     if examples := summary.examples:
         print_line()
         names = ("source", "class", "message", "value")
@@ -319,6 +315,12 @@ def _show(
     if found == []:
         footnote("no incidents")
     footnote(_sentence(summary, to))
+
+
+def _counts(of: "replaying.Summary | replay_run.Replayed") -> tuple[int, int, int, str]:
+    """Return how many records, assignments, events and dead letters there were."""
+    dead = ", ".join(f"{kind} {count:,}" for kind, count in sorted(of.dead_letters.items())) or "none"
+    return of.records, of.assignments, of.events, dead
 
 
 def _say_unwatched(summary: "replaying.Summary") -> None:

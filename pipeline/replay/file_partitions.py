@@ -128,8 +128,7 @@ class FileReplay:
     def add(self, at: TopicPartition, make_sink: Callable[[], Sink]) -> None:
         """Add a partition."""
         task = make_task(self._settings, *at, self._context)
-        found = Replayed(*at, start="empty models")
-        self._partitions[at] = Answering(found, task, make_sink())
+        self._partitions[at] = Answering(Replayed(*at), task, make_sink())
 
     def take(self, records: Sequence[Record]) -> Outputs:
         """Learn the next records of a partition; write and return their outputs."""

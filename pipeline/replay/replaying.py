@@ -59,6 +59,16 @@ class Summary:
         return sum(part.silent for part in self.parts if part.topic not in routers)
 
     @property
+    def assignments(self) -> int:
+        """Assignments of all partitions."""
+        return sum(part.assignments for part in self.parts)
+
+    @property
+    def events(self) -> int:
+        """Cluster events of all partitions."""
+        return sum(part.events for part in self.parts)
+
+    @property
     def dead_letters(self) -> Counter[str]:
         """Dead letters by class."""
         return sum((Counter(part.dead_letters) for part in self.parts), Counter())
@@ -89,8 +99,8 @@ class Summary:
         """Return the summary as a JSON object."""
         return {
             "records": self.records,
-            "assignments": sum(part.assignments for part in self.parts),
-            "events": sum(part.events for part in self.parts),
+            "assignments": self.assignments,
+            "events": self.events,
             "dead_letters": dict(self.dead_letters),
             "examples": self.examples,
             "alerts": dict(self.alerts),
