@@ -17,12 +17,13 @@ from resonance.pipeline.evaluate.run import NO_ANSWER, NO_CLUSTER, Numbers, Run,
 from resonance.pipeline.evaluate.source import TopicSource, merged
 from resonance.pipeline.kafka.log_reader import OffsetRange
 from resonance.pipeline.kafka.positions import Span, choose, first_offset, resolve
-from resonance.pipeline.records import MOST_ELEMENTS, Message, Record, TopicPartition
+from resonance.pipeline.records import MOST_ELEMENTS, Record, TopicPartition
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges
 from resonance.pipeline.task.decode.unpacking import Unpacker, of_single_records
 from resonance.pipeline.text import times as time_texts
-from resonance.pipeline.verify.output_refs import OutputRef, assignment_ref, event_ref
+from resonance.pipeline.verify.digests import is_behind
+from resonance.pipeline.verify.output_refs import assignment_ref, event_ref
 
 _PLACE: Final = 48
 """Bits of the place of a record in a key; those above have the number of its partition."""
@@ -283,18 +284,12 @@ def _read(
                 # Those of several inputs, and those that were routed, are not in the order of one log.
                 if len(inputs) == 1 and not settings.is_routed:
                     (at, begin), *_ = inputs.items()
-                    first = first_offset(reader, place, partial(_is_behind, ref, at, begin))  # noqa: PLW2901
+                    first = first_offset(reader, place, partial(is_behind, ref, at[0], begin))  # noqa: PLW2901
                 wanted[place] = first, end
             for _, records in reader.read(wanted):
                 add(records)
                 report(len(records))
     return found
-
-
-def _is_behind(ref: Any, at: TopicPartition, begin: int, record: Record | Message) -> bool | None:
-    """Whether the source record of an output is at or after an offset; None if unknown."""
-    found: OutputRef | None = ref(record)
-    return None if found is None or found.topic != at[0] else found.offset >= begin
 
 
 def ranges_of(one: DeploymentContext, span: Span) -> dict[TopicPartition, OffsetRange]:
