@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 
 import orjson
 from confluent_kafka import Consumer, TopicPartition
-from resonance.pipeline.cli.progress import progress
+from resonance.pipeline.cli.output import progress
 
 from bench.pipeline import FEATURES, PARTITIONS, REFERENCES, Bench
 from bench.processes import STALLED_SECONDS, cpu_of, running

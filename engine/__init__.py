@@ -4,7 +4,8 @@ from resonance.kernels.cache import prepare_cache
 
 prepare_cache()  # before anything imports numba
 
-from collections.abc import Iterator, Mapping  # noqa: E402
+from collections import UserDict  # noqa: E402
+from collections.abc import Mapping  # noqa: E402
 from importlib import import_module  # noqa: E402
 from typing import TYPE_CHECKING, Any, Final  # noqa: E402
 
@@ -84,23 +85,11 @@ def _imported(place: str) -> Any:
     return getattr(import_module(f"{__name__}.{module}"), name)
 
 
-class Registry(Mapping[str, Any]):
+class Registry(UserDict[str, Any]):
     """Classes by name; each is imported, with its kernels, when it is looked up."""
 
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = places
-
     def __getitem__(self, name: str) -> Any:
-        return _imported(self._places[name])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
+        return _imported(self.data[name])
 
 
 _ENGINES: Final = {

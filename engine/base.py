@@ -1,7 +1,7 @@
 """The contract that every engine keeps, and the plain results it gives."""
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Self
 
@@ -366,13 +366,6 @@ class Engine(Parametrised, abc.ABC):
         StateError
             Damaged, of another engine, or of a newer format.
         """
-
-    def __reduce__(self) -> tuple[Callable[[bytes], Self], tuple[bytes]]:
-        """Be copied (`copy.copy` and `copy.deepcopy` alike) and pickled as what `state` says, never field by field.
-
-        Kernels hold addresses of arrays, which a copy of the fields would take over.
-        """
-        return type(self).from_state, (self.state(),)
 
 
 def check_batch(X: ArrayLike, dimension: int, most: int | None = None) -> FloatArray:

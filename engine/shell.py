@@ -1,7 +1,7 @@
 """What every engine does around its kernels: batches, answers, events, clusters, and the state."""
 
 import abc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -110,6 +110,13 @@ class Stored(Parametrised, abc.ABC):
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, EngineError) as error:
             raise StateError(f"the state of {cls.name} does not hold what it says it holds: {error}") from error
         return model
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Self], tuple[bytes]]:
+        """Be copied (`copy.copy` and `copy.deepcopy` alike) and pickled as what `state` says, never field by field.
+
+        Kernels hold addresses of arrays, which a copy of the fields would take over.
+        """
+        return type(self).from_state, (self.state(),)
 
 
 class KernelEngine(Stored, Engine):

@@ -1,8 +1,10 @@
-r"""Dotted paths into JSON objects, such as ``geo.lat``; a dot inside a name is written ``\.``."""
+r"""JSON, and dotted paths into its objects, such as ``geo.lat``; a dot inside a name is written ``\.``."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
+
+import orjson
 
 Path = tuple[str, ...]
 
@@ -20,6 +22,14 @@ class _Absent:
 
 
 ABSENT = _Absent()
+
+
+def json_or_none(text: bytes | str | None) -> Any:
+    """Return what a text holds as JSON, None where it is none."""
+    try:
+        return orjson.loads(text or b"null")
+    except orjson.JSONDecodeError:
+        return None
 
 
 def parse_path(text: str) -> Path:

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from types import TracebackType
+from operator import methodcaller
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, get_args
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -189,9 +189,7 @@ class OutputConsumer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -394,10 +392,14 @@ class OutputReader(OutputConsumer):
         self.positions[topic, partition] = offset
 
 
+# Only a call that is not compiled into the caller checks whether an error was raised beside a result.
+_headers: Final = methodcaller("headers")
+
+
 def headers_of(message: Any) -> list[tuple[str, bytes | None]]:
     """Return the headers of a message; none where they cannot be read."""
     try:
-        return message.headers() or []
+        return _headers(message) or []
     except (SystemError, UnicodeDecodeError):
         # The name of one of them is not UTF-8; a second call would return what breaks Python.
         return []

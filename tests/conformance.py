@@ -13,7 +13,7 @@ import numpy as np
 from resonance.engine import CAEA, EVQ, HCAEA, ILDN, MLCA, SAART, FuzzyART
 from resonance.kernels.table import packed
 
-from tests.engine.nodes import categories, ildn_nodes, mlca_nodes
+from tests.engine.nodes import caea_nodes, categories, ildn_nodes, leaves, mlca_nodes
 from tests.engine.watched import normal, watched
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
@@ -73,7 +73,7 @@ def check_caea(path):
     names = ("step_id", "step_case", "step_second", "step_nodes", "step_v1", "step_v2", "step_threshold", "step_sigma")
     traced: dict[str, list[Any]] = {name: [] for name in names}
     for x, label in zip(X, y, strict=True):
-        before, step = model.arrays(), model.learn(x[None], [label])
+        before, step = caea_nodes(model), model.learn(x[None], [label])
         case, second, own = 1, -1, dict.fromkeys(names[4:], np.nan)
         if before and len(before["id"]) >= (int(v["lam"]) + 1) // 2:
             sigma = before["sigma"].mean()
@@ -83,14 +83,14 @@ def check_caea(path):
             own = dict(zip(names[4:], (far[k1], far[k2], before["threshold"][k1], sigma), strict=True))
             if not step.novel[0]:
                 case = 3 if far[k2] <= before["threshold"][k2] else 2
-        nodes = len(model.arrays()["id"])
+        nodes = model._model.nodes
         for name, value in zip(names, (step.path[0, 0], case, second, nodes, *own.values()), strict=True):
             traced[name].append(value)
     for name in names[:4]:
         equal(name, traced[name], v[name])
     for name in names[4:]:
         close(name, traced[name], v[name])
-    nodes = model.arrays()
+    nodes = caea_nodes(model)
     for ours, golden in (("id", "node_id"), ("count", "node_count")):
         equal(golden, nodes[ours], v[golden])
     counts = np.zeros((len(nodes["id"]), classes), dtype=np.int64)
@@ -125,7 +125,7 @@ def check_reading(path):
     for e in step.events:
         change[e.index] += 1 if e.kind in ("emerged", "split") else -1
     equal("step_clusters", np.cumsum(change), v["step_clusters"])
-    nodes = model.arrays()
+    nodes = caea_nodes(model)
     equal("node_id", nodes["id"], v["node_id"])
     equal("node_cluster", nodes["cluster"], v["node_cluster"])
     equal("cowin", nodes["cowin"], v["cowin"])
@@ -152,19 +152,19 @@ def _check_folding(X, whole, model, again):
 
 def _leaves(model, v, prefix):
     """Compare the leaves of a tree."""
-    leaves = model.arrays()
+    found = leaves(model)
     golden = v[f"{prefix}leaf_path"]
-    equal(f"{prefix}leaf_path", leaves["path"][:, : golden.shape[1]], golden)
+    equal(f"{prefix}leaf_path", found["path"][:, : golden.shape[1]], golden)
     equal(
         f"{prefix}leaf_path",
-        leaves["path"][:, golden.shape[1] :],
-        np.full_like(leaves["path"][:, golden.shape[1] :], -1),
+        found["path"][:, golden.shape[1] :],
+        np.full_like(found["path"][:, golden.shape[1] :], -1),
     )
     counts = np.zeros(v[f"{prefix}leaf_labels"].shape, dtype=np.int64)
-    counts[:, : leaves["labels"].shape[1]] = leaves["labels"]
+    counts[:, : found["labels"].shape[1]] = found["labels"]
     equal(f"{prefix}leaf_labels", counts, v[f"{prefix}leaf_labels"])
-    close(f"{prefix}leaf_weight", leaves["weight"], v[f"{prefix}leaf_weight"])
-    close(f"{prefix}leaf_sigma", leaves["sigma"], v[f"{prefix}leaf_sigma"])
+    close(f"{prefix}leaf_weight", found["weight"], v[f"{prefix}leaf_weight"])
+    close(f"{prefix}leaf_sigma", found["sigma"], v[f"{prefix}leaf_sigma"])
 
 
 def check_treefix(path):
@@ -175,7 +175,7 @@ def check_treefix(path):
     model = HCAEA.make({**PAPER, **tree, "lambda": int(v["lam"]), "age_max": int(v["age_max"])})
     model.learn(X, y)
     _leaves(model, v, "treefix_")
-    equal("treefix_leaf_count", model.arrays()["count"], v["treefix_leaf_count"])
+    equal("treefix_leaf_count", leaves(model)["count"], v["treefix_leaf_count"])
 
 
 def check_caea_and_tree(path):

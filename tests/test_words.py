@@ -19,7 +19,7 @@ ALLOWED = {
     "engine": {"lane", "lanes"},
     "docs/engines/evq.md": {"lanes"},
     # Of a file's name.
-    "pipeline/cli/file_options.py": {"letter"},
+    "pipeline/cli/file_settings.py": {"letter"},
 }
 
 

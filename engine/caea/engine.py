@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import FloatArray, IntArray, ModelFacts, Path, Prediction, Step
 from resonance.engine.caea import model as layout
@@ -127,20 +126,6 @@ class CAEA(SingleModelEngine):
         self._classes = classes
         self._model = Model(unpacked_model(floats, integers, dimension, rules.h))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the present nodes, in the order in which they were made; nothing before the first record.
-
-        Returns
-        -------
-        dict
-            ``id``, ``count`` (M), ``cluster`` (-1 for none), ``sigma``, ``threshold``, ``hits`` (records close to it,
-            of which its density is) and ``since`` (record from which these count) of shape (K,), ``weight`` (K, d),
-            ``age`` (K, K; -1 where there is no edge), ``cowin`` (K, K), ``labels`` (K, classes).
-        """
-        if not self.dimension:
-            return {}
-        return {**nodes_of(self._model, self._classes), **_links_of(self._model)}
-
 
 def check_room(given: dict[str, Any]) -> None:
     """Raise `ParameterError` where `max_nodes`, or `max_leaves`, leaves no room for the initial nodes."""
@@ -178,23 +163,3 @@ def facts_of(model: Model, path: Path) -> ModelFacts:
     since = dict(zip(model.cluster_id[clusters].tolist(), model.cluster_made[clusters].tolist(), strict=True))
     owners = zip(model.id[nodes].tolist(), model.cluster[nodes].tolist(), strict=True)
     return ModelFacts(path, model.learned, since, {node: cluster for node, cluster in owners if cluster >= 0})
-
-
-def nodes_of(model: Model, classes: int) -> dict[str, NDArray[Any]]:
-    """Return the nodes of a model without what joins them; see `CAEA.arrays`."""
-    k = model.nodes
-    labels = np.zeros((k, classes), dtype=np.int64)
-    labels[:, : model.labels.shape[1]] = model.labels[:k, :classes]
-    names = ("id", "count", "cluster", "hits", "since", "sigma", "threshold")
-    found = {name: getattr(model, name)[:k].copy() for name in names}
-    return {**found, "weight": model.weight[:, :k].T.copy(), "labels": labels}
-
-
-def _links_of(model: Model) -> dict[str, NDArray[Any]]:
-    """Return what joins the nodes of a model; see `CAEA.arrays`."""
-    k = model.nodes
-    age, cowin = np.full((k, k), -1, dtype=np.int64), np.zeros((k, k), dtype=np.int64)
-    node, at = np.nonzero(np.arange(model.other.shape[1]) < model.linked[:k, None])
-    other = model.other[node, at]
-    age[node, other], cowin[node, other] = model.age[node, at] - 1, model.wins[node, at]
-    return {"age": age, "cowin": cowin}

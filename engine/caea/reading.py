@@ -9,8 +9,7 @@ from resonance.engine.caea.linkage import (
     join_without_valley,
     valley_between,
 )
-from resonance.engine.events import NO_REASON, SHAPE_HEAD
-from resonance.engine.lineage import emit_changes, find_heirs, has_changed
+from resonance.engine.events import NO_REASON, SHAPE_HEAD, emit_changes, find_heirs, has_changed
 from resonance.kernels.arithmetic import jit
 from resonance.kernels.ordering import stable_order
 

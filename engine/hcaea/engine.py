@@ -7,7 +7,7 @@ import numpy as np
 from numba.typed import List
 from numpy.typing import NDArray
 from resonance.engine.base import Cluster, FloatArray, IntArray, ModelFacts, Path, Prediction, Step
-from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, facts_of, nodes_of, rules_from
+from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, facts_of, rules_from
 from resonance.engine.caea.faults import check_fault, checked_arrays
 from resonance.engine.caea.model import Model, Rules
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
@@ -181,50 +181,23 @@ class HCAEA(RootedTree):
         given = *self._memory, self._rules, self._factors, ROOT, NO_PATH, batch, labels, places, every
         learn_batch(*given, self._log, arrays_of(step))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the leaves of the tree, depth first in node order; nothing before the first record.
-
-        Returns
-        -------
-        dict
-            ``path`` (L, depth; padded with -1), ``weight`` (L, d), ``sigma``, ``count`` and ``label`` (L,; the
-            majority, -1 for none or a tie), ``labels`` (L, classes).
-        """
-        if not self.dimension:
-            return {}
-        rows: list[tuple[int, int, tuple[int, ...]]] = []
-        self._find_leaves(ROOT, (), rows)
-        models = {m: nodes_of(self._model(m), self._classes) for m in {m for m, _, _ in rows}}
-
-        def column(name: str, *width: int) -> NDArray[Any]:
-            return np.array([models[m][name][at] for m, at, _ in rows]).reshape(len(rows), *width)
-
-        labels = column("labels", self._classes).astype(np.int64)
-        paths = [path + (-1,) * (self.depth - len(path)) for _, _, path in rows]
-        return {
-            "path": np.array(paths, dtype=np.int64).reshape(len(rows), self.depth),
-            "weight": column("weight", self.dimension),
-            "sigma": column("sigma"),
-            "count": column("count").astype(np.int64),
-            "labels": labels,
-            "label": np.array([majority_label(row) for row in labels], dtype=np.int64),
-        }
-
-    def _find_leaves(self, m: int, path: tuple[int, ...], rows: list[tuple[int, int, tuple[int, ...]]]) -> None:
-        """Append model, position and path of each leaf at and below a model."""
+    def _leaves(self, m: int) -> Iterator[tuple[Model, int]]:
+        """Yield model and position of each leaf at and below a model, depth first in node order."""
         model = self._model(m)
-        for at, (name, child) in enumerate(zip(model.id[: model.nodes].tolist(), model.child.tolist(), strict=False)):
+        for at, child in enumerate(model.child[: model.nodes].tolist()):
             if child >= 0 and self._model(child).nodes > 2:
-                self._find_leaves(child, (*path, name), rows)
+                yield from self._leaves(child)
             else:
-                rows.append((m, at, (*path, name)))
+                yield model, at
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
         predict_clusters(self._memory[1], self._rules, batch, answer.cluster, answer.score, answer.novel)
         # All leaves are described for their labels alone.
-        leaves = self.arrays() if self._classes else None
-        if leaves and (total := len(leaves["sigma"])):
+        leaves = list(self._leaves(ROOT)) if self._classes else []
+        if total := len(leaves):
             stride = (total + 7) // 8 * 8
             weights = np.zeros((self.dimension, stride))
-            weights[:, :total] = leaves["weight"].T
-            predict_labels(weights.ravel(), stride, total, leaves["sigma"], leaves["label"], batch, answer.label)
+            weights[:, :total] = np.stack([model.weight[:, at] for model, at in leaves], axis=1)
+            sigma = np.array([model.sigma[at] for model, at in leaves])
+            label = np.array([majority_label(model.labels[at]) for model, at in leaves], dtype=np.int64)
+            predict_labels(weights.ravel(), stride, total, sigma, label, batch, answer.label)

@@ -1,6 +1,6 @@
 """The root of HCAEA alone, which says what models below its nodes must learn, and what lies below one node."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -200,10 +200,6 @@ class HCAEASubtree(ModelTree):
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._restore(dimension, header, arrays)
         require(self._model(TOP).parent_id == self.node, f"what is below root node {self.node}")
-
-    def __reduce__(self) -> tuple[Callable[[bytes], Self], tuple[bytes]]:
-        """Be copied as what `state` says; see `Engine`."""
-        return type(self).from_state, (self.state(),)
 
     @classmethod
     def compile(cls) -> None:

@@ -224,15 +224,7 @@ def remove_rows(model, gone, count):
 @jit
 def row_of(model, name):
     """Return the row of the node with an id; rows are in the order of their ids."""
-    ids = model.id
-    low, high = 0, model.nodes
-    while low < high:
-        middle = (low + high) // 2
-        if ids[middle] < name:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return np.searchsorted(model.id[: model.nodes], name)
 
 
 @jit

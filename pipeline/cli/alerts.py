@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import Json, Streams, load_outputs
+from resonance.pipeline.cli.options import CommandApp, Json, Streams, load_outputs
 from resonance.pipeline.cli.output import end, footnote, print_incidents, print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, counted, second, unnamed_streams

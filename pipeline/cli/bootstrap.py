@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from resonance.pipeline.cli.file_options import Advised, ChosenColumns, SkipBad
-from resonance.pipeline.cli.file_settings import for_file
-from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.file_settings import Advised, ChosenColumns, SkipBad, for_file
 from resonance.pipeline.cli.main import command_line
-from resonance.pipeline.cli.options import PLACE, Json, load, shared
-from resonance.pipeline.cli.output import footnote, print_json, print_table, say
-from resonance.pipeline.cli.progress import records_bar
+from resonance.pipeline.cli.options import PLACE, CommandApp, Json, injected, load, shared
+from resonance.pipeline.cli.output import footnote, print_json, print_table, records_bar, say
 from resonance.pipeline.cli.replay import Processes, SourceName, as_file, load_for
 from resonance.pipeline.cli.stopping import says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, counted

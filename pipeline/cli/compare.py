@@ -4,11 +4,9 @@ from typing import Annotated
 
 import typer
 from resonance.pipeline.cli.evaluate import Folder, check_extra
-from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.main import command_line
-from resonance.pipeline.cli.options import Json, load
-from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
-from resonance.pipeline.cli.progress import records_bar
+from resonance.pipeline.cli.options import CommandApp, Json, injected, load
+from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, records_bar, say
 from resonance.pipeline.cli.replay import ChosenSpan
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.machine import collect_rarely

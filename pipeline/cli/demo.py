@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import check_unused
+from resonance.pipeline.cli.options import CommandApp, check_unused
 from resonance.pipeline.cli.output import end
 
 app = CommandApp()

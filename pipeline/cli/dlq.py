@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import orjson
 import typer
 from resonance.pipeline.cli import plans
-from resonance.pipeline.cli.injection import CommandApp, Depends, injected
-from resonance.pipeline.cli.options import PLACE, Json, load, load_outputs
-from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
-from resonance.pipeline.cli.progress import progress
+from resonance.pipeline.cli.options import PLACE, CommandApp, Depends, Json, injected, load, load_outputs
+from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, progress, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, counted, nearest
 from resonance.schemas import DeadLetterClass, DeadLetterStage, common

@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.cli.file_options import Advised, ChosenColumns, SkipBad
-from resonance.pipeline.cli.file_settings import for_file, remedy_for
-from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.file_settings import Advised, ChosenColumns, SkipBad, for_file, remedy_for
 from resonance.pipeline.cli.main import command_line
-from resonance.pipeline.cli.options import Json, load
-from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_line, print_table, say
-from resonance.pipeline.cli.progress import records_bar
+from resonance.pipeline.cli.options import CommandApp, Json, injected, load
+from resonance.pipeline.cli.output import (
+    footnote,
+    print_incidents,
+    print_json,
+    print_line,
+    print_table,
+    records_bar,
+    say,
+)
 from resonance.pipeline.cli.replay import ChosenSpan, Partitions, Processes, as_file, load_for, with_assignments
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import MISSED, ConfigurationError, missing_extra

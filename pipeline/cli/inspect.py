@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from resonance.pipeline.cli import one_cluster
 from resonance.pipeline.cli import peers as peers_table
-from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import PLACE, Json, Picture, load
-from resonance.pipeline.cli.output import cell, footnote, print_json, print_line, print_table, say
-from resonance.pipeline.cli.progress import records_bar
+from resonance.pipeline.cli.options import PLACE, CommandApp, Json, Picture, load
+from resonance.pipeline.cli.output import cell, footnote, print_json, print_line, print_table, records_bar, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, ResonanceError, counted, first_of, minute, number, some_of
 from resonance.pipeline.stream_keys import readable, stream_id

@@ -3,8 +3,7 @@
 import asyncio
 import signal
 
-from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import load, load_outputs
+from resonance.pipeline.cli.options import CommandApp, load, load_outputs
 from resonance.pipeline.cli.output import end, say
 from resonance.pipeline.cli.stopping import INTERRUPTED
 

@@ -1,8 +1,7 @@
 """What ``resonance inspect`` prints of one cluster: its lineage, its typical records, its name."""
 
 from resonance.pipeline.cli.options import load, load_outputs
-from resonance.pipeline.cli.output import print_json, print_line, print_table, say
-from resonance.pipeline.cli.progress import records_bar
+from resonance.pipeline.cli.output import print_json, print_line, print_table, records_bar, say
 from resonance.pipeline.errors import ConfigurationError
 from resonance.schemas import AutomaticNames, ClusterTable
 from resonance.schemas.common import place_text

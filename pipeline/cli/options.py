@@ -1,10 +1,12 @@
-"""Options that several commands share, and how they become settings."""
+"""Options that several commands share, and how they become settings, or other values of a command."""
 
+import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 from resonance.pipeline.errors import ConfigurationError
@@ -12,6 +14,43 @@ from resonance.pipeline.stream_keys import stream_id
 
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as configuration
+
+
+T = TypeVar("T")
+
+CommandApp: Final = partial(typer.Typer, rich_markup_mode=None, add_completion=False)
+"""Makes the ``app`` of a command's module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Depends:
+    """Annotates a parameter with the function that makes its value; the function's parameters are the options."""
+
+    make: Callable[..., Any]
+
+
+def injected(command: Callable[..., T]) -> Callable[..., T]:
+    """Return a command with the options of the functions of `Depends` in the places of the values they make."""
+    makers: dict[str, Callable[..., Any]] = {}
+    options: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        own = [parameter]
+        for mark in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(mark, Depends):
+                makers[parameter.name] = mark.make
+                own = [*inspect.signature(mark.make).parameters.values()]
+        options += [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in own]
+
+    @wraps(command)
+    def run(**given: Any) -> T:
+        for name, make in makers.items():
+            given[name] = make(**{option: given.pop(option) for option in inspect.signature(make).parameters})
+        return command(**given)
+
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    run.__annotations__ = {option.name: option.annotation for option in options}
+    return run
+
 
 SHARED_HELP = "Settings: --config, --name, --broker, --topics, --set, --section.key VALUE (resonance --help)."
 

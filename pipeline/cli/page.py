@@ -5,8 +5,7 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
-from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import load_outputs
+from resonance.pipeline.cli.options import CommandApp, load_outputs
 from resonance.pipeline.cli.output import say
 
 TEXT = """Show a deployment as a web page: its streams, clusters and events, live, and how its workers do.

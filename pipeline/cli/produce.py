@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
-from resonance.pipeline.cli.file_settings import command_with_config, confirmed, describes, examined
-from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import Json, given, load, shared
-from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
-from resonance.pipeline.cli.progress import progress
+from resonance.pipeline.cli.file_settings import (
+    ChosenColumns,
+    SkipBad,
+    command_with_config,
+    confirmed,
+    describes,
+    examined,
+    topic_from,
+)
+from resonance.pipeline.cli.options import CommandApp, Json, given, injected, load, shared
+from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, progress, say
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, InputFileError, counted, some_of
 from resonance.pipeline.files.rows import FileRecord

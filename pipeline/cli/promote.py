@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 from resonance.pipeline.cli import plans
-from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import Json, load
+from resonance.pipeline.cli.options import CommandApp, Json, load
 from resonance.pipeline.cli.output import print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 

@@ -7,13 +7,18 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
-from resonance.pipeline.cli.file_options import Advised, ChosenColumns, SkipBad
-from resonance.pipeline.cli.file_settings import for_file, remedy_for
-from resonance.pipeline.cli.injection import CommandApp, Depends, injected
-from resonance.pipeline.cli.options import PLACE, Json, Picture, load
-from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_line, print_table, say
+from resonance.pipeline.cli.file_settings import Advised, ChosenColumns, SkipBad, for_file, remedy_for
+from resonance.pipeline.cli.options import PLACE, CommandApp, Depends, Json, Picture, injected, load
+from resonance.pipeline.cli.output import (
+    footnote,
+    print_incidents,
+    print_json,
+    print_line,
+    print_table,
+    records_bar,
+    say,
+)
 from resonance.pipeline.cli.peers import show as show_peers
-from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC
 from resonance.pipeline.errors import ConfigurationError, counted, nearest, some_of
 from resonance.pipeline.machine import collect_rarely, cores

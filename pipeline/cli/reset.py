@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from resonance.pipeline.cli import plans
-from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import PLACE, Json, load
+from resonance.pipeline.cli.options import PLACE, CommandApp, Json, load
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError

@@ -3,8 +3,7 @@
 from typing import Annotated
 
 import typer
-from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import SETTINGS_HELP, Json, load
+from resonance.pipeline.cli.options import SETTINGS_HELP, CommandApp, Json, load
 from resonance.pipeline.cli.output import print_json
 
 app = CommandApp(help=f"Show the settings a worker would have, secrets masked.\n\n{SETTINGS_HELP}")

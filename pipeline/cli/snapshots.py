@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from resonance.pipeline.cli import plans
-from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import Json, load
+from resonance.pipeline.cli.options import CommandApp, Json, load
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import MismatchError, counted

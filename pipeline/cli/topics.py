@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import Json, load
+from resonance.pipeline.cli.options import CommandApp, Json, load
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import BrokerError, ConfigurationError, counted
@@ -43,7 +42,7 @@ def plan(
     """Show each topic as it is and as it should be, or with --acls the necessary rights; change nothing."""
     from resonance.pipeline.kafka import acl, clients
     from resonance.pipeline.topics import acls as rights
-    from resonance.pipeline.topics import kinds, report, single
+    from resonance.pipeline.topics import kinds, report
     from resonance.pipeline.topics import topics as surveys
 
     settings = load()
@@ -60,7 +59,7 @@ def plan(
         return
     cluster = _cluster(settings, client)
     found = surveys.survey(cluster, kinds.Topics.of(settings))
-    optional = [single.look_at(settings, cluster, kind) for kind in kinds.OPTIONAL]
+    optional = [surveys.look_at(settings, cluster, kind) for kind in kinds.OPTIONAL]
     if as_json:
         print_json(report.as_values(found, optional))
         return
@@ -81,7 +80,7 @@ def create(
     Topics that exist are never changed: one that does not fit is an error with the command that corrects it.
     """
     from resonance.pipeline.kafka import clients
-    from resonance.pipeline.topics import inputs, kinds, output_schemas
+    from resonance.pipeline.topics import kinds, output_schemas
     from resonance.pipeline.topics import topics as surveys
 
     settings = load()
@@ -91,7 +90,7 @@ def create(
     wanted = kinds.Topics.of(settings)
     if "name" not in settings.model_fields_set:
         say(f"deployment {settings.name} (name is not set)")
-    made = inputs.make_inputs(cluster, wanted, create_input) if create_input is not None else []
+    made = surveys.make_inputs(cluster, wanted, create_input) if create_input is not None else []
     found = surveys.survey(cluster, wanted)
     made += surveys.make_missing(cluster, found)
     counts = {status.topic.name: status.partitions for status in found.all}

@@ -3,10 +3,8 @@
 from typing import TYPE_CHECKING
 
 import typer
-from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import Json, load
-from resonance.pipeline.cli.output import print_json, print_line, print_table
-from resonance.pipeline.cli.progress import records_bar
+from resonance.pipeline.cli.options import CommandApp, Json, injected, load
+from resonance.pipeline.cli.output import print_json, print_line, print_table, records_bar
 from resonance.pipeline.cli.replay import ChosenSpan, Fresh, Processes, say_start
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import DIFFERS, counted

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import PLACE, Json, Streams, load_outputs
+from resonance.pipeline.cli.options import PLACE, CommandApp, Json, Streams, load_outputs
 from resonance.pipeline.cli.output import fitted, json_text, say
 from resonance.pipeline.stream_keys import readable
 from resonance.schemas import ClusterNames

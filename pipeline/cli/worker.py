@@ -3,8 +3,7 @@
 from typing import Annotated
 
 import typer
-from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import load
+from resonance.pipeline.cli.options import CommandApp, load
 from resonance.pipeline.cli.output import end, print_line, say
 from resonance.pipeline.cli.stopping import says_when_stopped
 from resonance.pipeline.errors import ConfigurationError

@@ -14,9 +14,8 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.forward.consumer import AlertConsumer
 from resonance.pipeline.forward.delivery import AlertDelivery
-from resonance.pipeline.forward.publisher import IncidentPublisher
+from resonance.pipeline.forward.publisher import IncidentPublisher, PublishingTurn
 from resonance.pipeline.forward.receivers import Receiver
-from resonance.pipeline.forward.turn import PublishingTurn
 from resonance.pipeline.worker.http.pages import foreign_host
 
 POLL_SECONDS: Final = 0.5

@@ -14,7 +14,6 @@ data that matter, and this module refuses what it would silently get wrong:
 
 import logging
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Producer
@@ -95,9 +94,7 @@ class EmbeddedBroker:
         _log.info("embedded broker on %s", self.bootstrap)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._producer = None
         self._cluster = None
         self.bootstrap = ""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import repeat
 from operator import itemgetter, methodcaller
-from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message
@@ -20,6 +19,7 @@ from resonance.pipeline.kafka.listeners import wrong_listener
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.memory_budget import RECORD, MemoryBudget
 from resonance.pipeline.records import Record, TopicPartition
+from resonance.schemas.output_reader import headers_of
 
 OffsetRange = tuple[int, int]
 
@@ -57,7 +57,6 @@ _SETTINGS: Final[Mapping[str, Any]] = {
     "receive.message.max.bytes": 2_000_000_000,
 }
 
-_headers: Final = methodcaller("headers")
 """A call that notices the exception which confluent-kafka sets beside a result; `message.headers()`, once Python has
 specialised it, leaves that exception to the next call."""
 
@@ -119,9 +118,7 @@ class LogReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -400,16 +397,7 @@ def _by_partition(
 
 def records_of(partition: TopicPartition, messages: list[Message]) -> list[Record]:
     """Return the records of a partition's messages."""
-    headers = map(headers_of, messages)
+    headers = map(tuple, map(headers_of, messages))
     columns = (map(_offset, messages), map(_milliseconds, map(_timestamp, messages)), map(_key, messages))
     place, rest = map(repeat, partition), (map(_value, messages), headers, repeat(None))
     return list(map(_make, zip(*place, *columns, *rest, strict=False)))
-
-
-def headers_of(message: Message) -> tuple[tuple[str, bytes | None], ...]:
-    """Return the headers of a message; none where they cannot be read."""
-    try:
-        return tuple(_headers(message) or ())
-    except (SystemError, UnicodeDecodeError):
-        # The name of one of them is not UTF-8; a second call would return what breaks Python.
-        return ()

@@ -7,10 +7,9 @@ from typing import Any
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.clients import librdkafka
-from resonance.pipeline.page.access import check_exposure
 from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
-from resonance.pipeline.page.server import PageServer
+from resonance.pipeline.page.server import PageServer, check_exposure
 from resonance.pipeline.worker.http import page_client
 from resonance.pipeline.worker.http.pages import address
 

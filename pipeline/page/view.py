@@ -10,11 +10,11 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-import orjson
 from resonance.pipeline import exact_json
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.incidents.incidents import IncidentTable
+from resonance.pipeline.json_paths import json_or_none
 from resonance.pipeline.kafka.positions import AHEAD
 from resonance.pipeline.page.share_history import ShareHistory
 from resonance.pipeline.page.timeline import Timeline, TimelineEntry, entry_of
@@ -373,10 +373,7 @@ class DeploymentView:
 
 
 def _parsed(value: bytes | None) -> dict[str, Any]:
-    try:
-        found = orjson.loads(value or b"null")
-    except orjson.JSONDecodeError:
-        return {}
+    found = json_or_none(value)
     return found if isinstance(found, dict) else {}
 
 

@@ -23,7 +23,7 @@ from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.models import tasks_of
+from resonance.pipeline.recovery.models import highest_version, tasks_of, used_versions, version_of_new
 from resonance.pipeline.recovery.rewrite import (
     Change,
     StreamChange,
@@ -35,7 +35,6 @@ from resonance.pipeline.recovery.rewrite import (
     stream_positions,
 )
 from resonance.pipeline.recovery.routes import settled_routes
-from resonance.pipeline.recovery.versions import highest_version, used_versions, version_of_new
 
 _log = logging.getLogger(__name__)
 

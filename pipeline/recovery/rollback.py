@@ -19,7 +19,7 @@ from resonance.pipeline.kafka.log_reader import NO_OFFSET, OffsetRange
 from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.models import check_models, models_then
+from resonance.pipeline.recovery.models import check_models, models_then, used_versions, version_of_new
 from resonance.pipeline.recovery.rewrite import (
     Change,
     StreamChange,
@@ -31,7 +31,6 @@ from resonance.pipeline.recovery.rewrite import (
 )
 from resonance.pipeline.recovery.routes import check_not_routed
 from resonance.pipeline.recovery.succession import succession
-from resonance.pipeline.recovery.versions import used_versions, version_of_new
 
 
 def roll_back(

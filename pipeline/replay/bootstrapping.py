@@ -1,13 +1,16 @@
 """A whole bootstrap: learns recorded data silently, so that a worker continues without alerts about the past."""
 
+import struct
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import BinaryIO, Final
 
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
@@ -18,24 +21,166 @@ from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.positions import Position, Span, offsets_of, resolve
 from resonance.pipeline.mismatches import RESET
-from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.records import Message, Outputs, Record, TopicPartition
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.rewrite import Change, wait_for_empty_group
 from resonance.pipeline.recovery.routes import settled_routes
-from resonance.pipeline.replay.bootstrap import (
-    BootstrapResult,
-    LearningPlan,
-    learn_file,
-    learn_partition,
-    learn_rekeyed,
-)
-from resonance.pipeline.replay.file_partitions import route, share
+from resonance.pipeline.repartition.router import RouterTask
+from resonance.pipeline.replay.file_partitions import Routed, route, share
 from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.opening import PartitionRange
-from resonance.pipeline.replay.spool import unspool
-from resonance.pipeline.replay.two_stage_file import by_time, read_rows
+from resonance.pipeline.replay.two_stage_file import Routes, by_time, read_rows, take_two_stages
 from resonance.pipeline.tasks import make_task
 from resonance.pipeline.topics.start_check import check_start
+
+_LENGTH: Final = struct.Struct("<q")
+_NONE: Final = -1
+
+
+def spool(path: Path, messages: Iterable[Message]) -> int:
+    """Write messages, which have no headers, to a file and return their total bytes."""
+    size = 0
+    with path.open("wb") as file:
+        for message in messages:
+            for part in (message.key, message.value):
+                file.write(_LENGTH.pack(_NONE if part is None else len(part)))
+                file.write(part or b"")
+                size += len(part or b"")
+    return size
+
+
+def unspool(path: Path) -> Iterator[Message]:
+    """Yield the messages of a file, one at a time."""
+    with path.open("rb") as file:
+        while head := file.read(_LENGTH.size):
+            key = _part(file, head)
+            yield Message(key, _part(file, file.read(_LENGTH.size)), [])
+
+
+def _part(file: BinaryIO, head: bytes) -> bytes | None:
+    (length,) = _LENGTH.unpack(head)
+    return None if length == _NONE else file.read(length)
+
+
+@dataclass(slots=True)
+class BootstrapResult:
+    """Result of one input partition."""
+
+    topic: str
+    partition: int
+    records: int = 0
+    """Records learned."""
+    streams: int = 0
+    clusters: int = 0
+    """Clusters that exist in these streams at the end."""
+    dead_letters: int = 0
+    """Records that could not be used; no dead letters are emitted for them."""
+    offset: int = 0
+    """Offset at which the worker continues."""
+    bytes: int = 0
+    """Size of the snapshots."""
+    archived: bool = False
+    """Whether an archive was written, so that a replay can start here."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearningPlan:
+    """What the learning of one partition begins with, and where it leaves its results."""
+
+    at: TopicPartition
+    version: int
+    """First version of the models."""
+    begin: int
+    """Offset of the first record; where the records are not in this log, that at which a worker continues."""
+    end: int
+    """Offset at which a worker continues."""
+    snapshots: Path
+    """Written with the messages of the snapshots."""
+
+    @property
+    def archive(self) -> Path:
+        """Written with the messages of the archive."""
+        return self.snapshots.with_suffix(".archive")
+
+
+class Learning:
+    """A partition whose history is being learned, or routed to where it is learned."""
+
+    def __init__(self, source: DeploymentContext, plan: LearningPlan) -> None:
+        self.task = make_task(source.settings, *plan.at, source.task_context)
+        self.task.models.first_version = plan.version
+        self.found = BootstrapResult(*plan.at)
+        self._source, self._plan = source, plan
+
+    def take(self, batch: list[Record]) -> Outputs:
+        """Learn the next records; return their routes where they are learned elsewhere, and nothing else."""
+        if isinstance(self.task, RouterTask):
+            return self.task.process(batch)
+        self.task.catch_up(batch)
+        self.found.records += len(batch)
+        return Outputs()
+
+    def close(self) -> BootstrapResult:
+        """Write the snapshots and the archive to files and return the result."""
+        found, task, plan = self.found, self.task, self._plan
+        task.announce()
+        if plan.begin == plan.end:
+            # The records are in no log that can be read again.
+            task.go_on_at(plan.end)
+        found.offset = plan.end
+        found.streams = len(task.models)
+        found.clusters = sum(len(model.engine.clusters()) for model in task.models)
+        found.dead_letters = sum(task.counts.dead_letters.values())
+        checkpoint = PartitionCheckpoint.of(task, self._source.identities[plan.at[0]], plan.at[1], plan.end)
+        made = rewrite.rewrite(self._source, checkpoint, task=task)
+        found.archived = spool(plan.archive, made.archive) > 0
+        found.bytes = spool(plan.snapshots, made.messages)
+        return found
+
+
+def learn_partition(source: DeploymentContext, plan: LearningPlan, report: Report) -> BootstrapResult:
+    """Learn one partition of a topic and write its snapshots to files."""
+    learning, part = Learning(source, plan), PartitionRange(source, plan.at, plan.begin, plan.end)
+    with part.open() as reader:
+        for batch in part.records(reader, plan.begin, plan.end):
+            learning.take(batch)
+            report(len(batch))
+    return learning.close()
+
+
+def learn_file(
+    source: DeploymentContext,
+    plans: Sequence[LearningPlan],
+    routed: Iterator[Routed],
+    report: Report,
+) -> list[BootstrapResult]:
+    """Learn the records of a file that are routed to some partitions and write their snapshots to files."""
+    learned = {plan.at[1]: (Learning(source, plan), plan) for plan in plans}
+    for part in routed:
+        learning, plan = learned[part.partition]
+        learning.take(part.on(plan.at[0]))
+        report(len(part))
+    return [learning.close() for learning, _ in learned.values()]
+
+
+def learn_rekeyed(
+    source: DeploymentContext,
+    plans: Sequence[LearningPlan],
+    read: Callable[[], Iterable[list[Record]]],
+    report: Report,
+) -> list[BootstrapResult]:
+    """Learn re-keyed streams and write their snapshots to files; `read` gives the records in the order of learning.
+
+    The plans of the inputs come before those of the routes, which stand in memory alone.
+    """
+    learned = {plan.at: Learning(source, plan) for plan in plans}
+    routes = Routes(source.routes, source.deployment.routes)
+
+    def take(batch: list[Record]) -> Outputs:
+        return learned[batch[0].topic, batch[0].partition].take(batch)
+
+    take_two_stages(source.settings, take, read(), routes, report)
+    return [learning.close() for learning in learned.values()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES
 from resonance.pipeline.kafka.admin import EVERY_MESSAGE
 from resonance.pipeline.records import STREAM_BYTES
 from resonance.pipeline.repartition.envelope import REST_BYTES
-from resonance.pipeline.repartition.keyed.operation_sizes import operation_bytes
+from resonance.pipeline.repartition.keyed.operation_records import operation_bytes
 from resonance.pipeline.task.encode.assignments import DEAD_LETTER_BYTES
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
 

@@ -8,11 +8,12 @@ follows re-keyed streams has at least as many as the routes, where these streams
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeniedError, counted, nearest
 from resonance.pipeline.kafka.acl import for_topic
-from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
+from resonance.pipeline.kafka.admin import EVERY_MESSAGE, ClusterAdmin, FoundTopic
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.topics.configuration import (
     TopicDifference,
@@ -22,13 +23,57 @@ from resonance.pipeline.topics.configuration import (
     refuse,
     refuse_or_warn,
 )
-from resonance.pipeline.topics.inputs import check_inputs, check_labels
-from resonance.pipeline.topics.kinds import LABELS, Topic, Topics
-
-if TYPE_CHECKING:
-    from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.topics.kinds import LABELS, Topic, TopicKind, Topics
 
 _log = logging.getLogger(__name__)
+
+
+def check_inputs(cluster: ClusterAdmin, inputs: Sequence[str], found: Mapping[str, FoundTopic]) -> int:
+    """Return the number of partitions that all input topics have.
+
+    Raises BrokerError, with the command that helps, where one is missing or their numbers differ.
+    """
+    for topic in inputs:
+        if topic not in found:
+            raise BrokerError(
+                f"input topic {topic} does not exist on {cluster.servers}{nearest(topic, cluster.partition_counts())}; "
+                f"check input.topics, or create it: {cluster.command(topic, '<n>')}"
+            )
+    counts = {topic: found[topic].partitions for topic in inputs}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{topic} has {number}" for topic, number in counts.items())
+        most = max(counts.values())
+        fewer = [topic for topic, number in counts.items() if number < most]
+        raise BrokerError(
+            f"input.topics on {cluster.servers} must have the same number of partitions, but {listed}; "
+            f"run one pipeline for each of them, or add partitions: {cluster.alter(fewer[0], most)}"
+        )
+    return counts[inputs[0]]
+
+
+def check_labels(cluster: ClusterAdmin, topic: str, found: Mapping[str, FoundTopic]) -> int:
+    """Return the number of partitions that the labels topic has.
+
+    Raises BrokerError, with the command that creates it, where it is missing.
+    """
+    if topic not in found:
+        raise BrokerError(
+            f"there is no topic {topic} with labels on {cluster.servers}{nearest(topic, cluster.partition_counts())}; "
+            f"check labels.topic, or create it: {cluster.command(topic, '<n>')}"
+        )
+    return found[topic].partitions
+
+
+def make_inputs(cluster: ClusterAdmin, topics: Topics, partitions: int) -> list[str]:
+    """Create the missing topics of other programs, which happens on request only; return their names."""
+    names = [topic.name for topic in topics.of_others]
+    there = cluster.find(names)
+    made = [name for name in names if name not in there]
+    for name in made:
+        cluster.create(name, partitions, EVERY_MESSAGE, cluster.command(name, str(partitions), EVERY_MESSAGE))
+    if made:
+        cluster.wait_for_leaders(made)
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,3 +280,31 @@ def _differences(
     if lacking:
         differences.append(TopicDifference(cluster.denied(for_topic(topic.name, lacking)), error=DeniedError))
     return [*differences, *differences_of(cluster, topic, found, wanted)]
+
+
+def look_at(settings: Settings, admin: ClusterAdmin, kind: TopicKind, operations: Sequence[str] = ()) -> TopicStatus:
+    """Return the topic of a kind as it is; `DeniedError` where it is hidden from who needs one of `operations`."""
+    topic = Topic(kind, settings.topic(kind.name))
+    config = made_with(topic, {}, admin.copies)
+    found = admin.describe([topic.name], {topic.name: operations}).get(topic.name)
+    differences = () if found is None else differences_of(admin, topic, found, config)
+    return TopicStatus(topic, found, config, admin.command(topic.name, "1", config), differences, 1)
+
+
+def ready(settings: Settings, admin: ClusterAdmin, kind: TopicKind) -> None:
+    """Make the topic of a kind where it is missing, and check it where it is there."""
+    topic = settings.topic(kind.name)
+    if admin.embedded:
+        admin.touch(topic)
+        return
+    status = look_at(settings, admin, kind, ("Write", "Read"))
+    if status.found is None:
+        if not settings.topics.create:
+            missing = f"topic {topic} does not exist on {admin.servers} and topics.create is off"
+            raise BrokerError(f"{missing}: {status.command}")
+        admin.create(topic, 1, status.made_with, status.command)
+        admin.wait_for_leaders([topic])
+        return
+    if status.found.operations is not None and "Write" not in status.found.operations:
+        raise DeniedError(admin.denied(for_topic(topic, ["Write"])))
+    refuse_or_warn(status.differences)

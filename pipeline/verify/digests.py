@@ -45,6 +45,12 @@ RefOf = Callable[[Message | Record], OutputRef | None]
 """Returns the source record of an output, None for records that are not outputs of the kind."""
 
 
+def is_behind(ref: RefOf, topic: str, offset: int, record: Message | Record) -> bool | None:
+    """Whether the source record of a recorded output is at or after an offset, None if unknown."""
+    one = ref(record)
+    return None if one is None or one.topic != topic else one.offset >= offset
+
+
 class RecordRange(NamedTuple):
     """The range of a partition of an input or of the routes that is compared."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import orjson
+from resonance.pipeline.json_paths import json_or_none
 from resonance.pipeline.records import Message, Record, TopicPartition, record_number
 
 
@@ -36,7 +36,7 @@ class OutputRef(NamedTuple):
 
 def assignment_ref(message: Message | Record) -> OutputRef | None:
     """Return the source record of an assignment, None for other records."""
-    content = _object(message.value)
+    content = json_or_none(message.value)
     try:
         source = content["source"]
         own = _ref(source, content["version"])
@@ -47,7 +47,7 @@ def assignment_ref(message: Message | Record) -> OutputRef | None:
 
 def event_ref(message: Message | Record) -> OutputRef | None:
     """Return the source record of an event, None for other records."""
-    content = _object(message.value)
+    content = json_or_none(message.value)
     try:
         source, version = content["cause"]["source"], content["version"]
         # The sequence number comes first, because it orders the events of one record.
@@ -67,14 +67,14 @@ def alert_ref(message: Message | Record) -> OutputRef | None:
     up where its record has one of a later version: new models clear what was open with their first record.
     """
     ref = event_ref(message)
-    if ref is None or _object(message.value)["kind"] != "cleared":
+    if ref is None or json_or_none(message.value)["kind"] != "cleared":
         return ref
     return ref._replace(subject=(*ref.subject, "cleared", str(ref.version)))
 
 
 def is_of_command(message: Message | Record) -> bool:
     """Whether a command, not a record, cleared the alert of a message."""
-    return "reason" in _object(message.value)
+    return "reason" in json_or_none(message.value)
 
 
 def _checked(ref: OutputRef) -> OutputRef | None:
@@ -118,10 +118,3 @@ def dead_letter_ref(name: str) -> Callable[[Message | Record], OutputRef | None]
 def dead_letter_history(name: str) -> frozenset[str]:
     """Return the headers that name the lineage of a dead letter, which earlier releases did not write."""
     return frozenset((f"{name}.error.topic_id", f"{name}.error.version"))
-
-
-def _object(value: bytes | None) -> Any:
-    try:
-        return orjson.loads(value or b"null")
-    except orjson.JSONDecodeError:
-        return None

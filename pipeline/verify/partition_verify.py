@@ -17,7 +17,7 @@ from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.replay.run import PartitionResult, cut
 from resonance.pipeline.verify.differences import OutputDifference, compare
-from resonance.pipeline.verify.digests import RecordRange, RefOf
+from resonance.pipeline.verify.digests import RecordRange, RefOf, is_behind
 from resonance.pipeline.verify.expected_outputs import (
     Compared,
     compared_of_input,
@@ -145,7 +145,7 @@ def _read(
         one.place = first
         if not whole and not settings.is_routed:
             # Reading goes on to the end of the topic: a worker that rolls back emits the range again, later.
-            one.place = first_offset(reader, one.at, partial(_is_behind, one.recorded.ref, part.at[0], found.begin))
+            one.place = first_offset(reader, one.at, partial(is_behind, one.recorded.ref, part.at[0], found.begin))
         for _, records in reader.read({one.at: (one.place, one.end)}):
             recorded.add(records)
         if recorded.foreign:
@@ -158,12 +158,6 @@ def _read(
                 if one.begin == found.end
                 else f"{topic} begins with the outputs of offset {one.begin:,}: compared from there on"
             )
-
-
-def _is_behind(ref: RefOf, topic: str, offset: int, record: Record) -> bool | None:
-    """Whether the source record of a recorded output is at or after an offset, None if unknown."""
-    one = ref(record)
-    return None if one is None or one.topic != topic else one.offset >= offset
 
 
 def _begun_anew(reader: LogReader, part: PartitionRange, start: InitialModels, offset: int) -> InitialModels | None:

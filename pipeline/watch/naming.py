@@ -15,7 +15,7 @@ from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.timestamps import canonical
 from resonance.pipeline.topics.kinds import NAMES
-from resonance.pipeline.topics.single import ready
+from resonance.pipeline.topics.topics import ready
 from resonance.pipeline.watch.named import read_names
 from resonance.pipeline.watch.watch import present_clusters
 from resonance.schemas import ClusterName, ClusterNames, ClusterTable

@@ -1,7 +1,9 @@
 """The nodes of models out of `arrays`, in the order of their ids, as tests compare them."""
 
 import numpy as np
+from resonance.engine.hcaea.memory import ROOT
 from resonance.engine.ildn.ellipsoid import squared_radii
+from resonance.engine.labels import majority_label
 from resonance.engine.sa_art import layout
 
 
@@ -16,6 +18,42 @@ def dense(places, rows, columns):
     matrix = np.zeros((rows, columns), dtype=np.int64)
     matrix[places[:, 0], places[:, 1]] = places[:, 2]
     return matrix
+
+
+def _nodes_of(model, classes):
+    """Return the nodes of one CAEA model without what joins them, in the order in which they were made."""
+    k = model.nodes
+    labels = np.zeros((k, classes), dtype=np.int64)
+    labels[:, : model.labels.shape[1]] = model.labels[:k, :classes]
+    names = ("id", "count", "cluster", "hits", "since", "sigma", "threshold")
+    found = {name: getattr(model, name)[:k].copy() for name in names}
+    return {**found, "weight": model.weight[:, :k].T.copy(), "labels": labels}
+
+
+def caea_nodes(engine):
+    """Return the nodes of a CAEA: also ages of edges (-1 where there is none) and common wins; none before a record."""
+    if not engine.dimension:
+        return {}
+    model, k = engine._model, engine._model.nodes
+    age, cowin = np.full((k, k), -1, dtype=np.int64), np.zeros((k, k), dtype=np.int64)
+    node, at = np.nonzero(np.arange(model.other.shape[1]) < model.linked[:k, None])
+    other = model.other[node, at]
+    age[node, other], cowin[node, other] = model.age[node, at] - 1, model.wins[node, at]
+    return {**_nodes_of(model, engine._classes), "age": age, "cowin": cowin}
+
+
+def leaves(tree):
+    """Return path, weight, sigma, count and labels of the leaves of a HCAEA, depth first; and their majorities."""
+    paths = {model._address: path for model, path in ((tree._model(m), path) for m, path in tree._models())}
+    found = [(model, at, paths[model._address]) for model, at in tree._leaves(ROOT)]
+    nodes = [{name: each[at] for name, each in _nodes_of(model, tree._classes).items()} for model, at, _ in found]
+    whole = {name: np.stack([node[name] for node in nodes]) for name in ("weight", "sigma", "count", "labels")}
+    padded = [
+        (*path, int(node["id"]), *[-1] * (tree.depth - len(path) - 1))
+        for (*_, path), node in zip(found, nodes, strict=True)
+    ]
+    labels = np.array([majority_label(row) for row in whole["labels"]], dtype=np.int64)
+    return {**whole, "path": np.array(padded, dtype=np.int64), "label": labels}
 
 
 def ildn_nodes(model):

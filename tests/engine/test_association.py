@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from resonance.engine.prepare.association import _explained, _ranks, go_together
+from resonance.engine.prepare.columns import _explained, _ranks, go_together
 from scipy.stats import f_oneway, rankdata
 
 RNG = np.random.default_rng

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine import CAEA, HCAEA, ILDN
 
+from tests.engine.nodes import caea_nodes
 from tests.engine.plain_caea import PlainCAEA
 from tests.engine.streams import shifting
 
@@ -63,7 +64,7 @@ def test_answers_events_and_nodes_are_those_of_the_plain_program(name, given):
     np.testing.assert_array_equal(step.cluster[:, 0], [answer.cluster for answer in answers])
     events = [(e.index + 1, e.kind, e.cluster, -1 if e.other is None else e.other) for e in step.events]
     assert events == plain.events
-    nodes = model.arrays()
+    nodes = caea_nodes(model)
     np.testing.assert_array_equal(nodes["id"], plain.ids)
     np.testing.assert_allclose(nodes["sigma"], plain.sigma, rtol=1e-9)
     np.testing.assert_allclose(nodes["threshold"], plain.V, rtol=1e-9, atol=1e-12)
@@ -102,7 +103,7 @@ def test_nodes_that_no_record_comes_to_go_and_their_number_settles():
         model, nodes = CAEA(expire_records=expire), []
         for at in range(0, len(X), 5000):
             model.learn(X[at : at + 5000])
-            nodes.append(len(model.arrays()["id"]))
+            nodes.append(model._model.nodes)
         found[expire] = nodes
     assert found[0][-1] > 1.3 * found[0][1]
     assert found[1000][-1] < 1.15 * found[1000][1]

@@ -5,6 +5,8 @@ import pytest
 from resonance.engine import CAEA, EVQ, HCAEA, ILDN, SAART, Modal
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
 
+from tests.engine.nodes import leaves
+
 ROOMS = {
     Modal: lambda model: model._model.votes.shape[1],
     EVQ: lambda model: model._model.votes.shape[1],
@@ -51,5 +53,5 @@ def test_a_tree_has_room_for_the_classes_of_a_model_only_where_they_came():
     half = HCAEA.from_state(half.state())
     half.learn(rows[6_000:], 20 * kind[6_000:])
     assert half.state() == tree.state()
-    assert tree.arrays()["labels"].shape == (len(tree.arrays()["label"]), 20 * 39 + 1)
+    assert leaves(tree)["labels"].shape == (len(leaves(tree)["label"]), 20 * 39 + 1)
     assert set(tree.predict(rows[:500]).label.tolist()) <= {-1, *(20 * kind).tolist()}

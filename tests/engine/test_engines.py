@@ -25,6 +25,7 @@ from resonance.engine import (
     StateError,
     make_engine,
 )
+from resonance.engine.hcaea.memory import ROOT
 
 from tests.engine.leader import Leader
 from tests.engine.streams import shifting as unbounded
@@ -378,7 +379,7 @@ def test_a_model_that_lost_all_its_nodes_answers_and_goes_on():
             X = np.random.default_rng(seed).random((3, 2))
             engine.learn(X, [0, 1, 2])
             answer = engine.predict(X)
-            nodes = len(engine.arrays()["sigma"])
+            nodes = (engine._model if isinstance(engine, CAEA) else engine._model(ROOT)).nodes
             if not nodes:
                 lost += 1
                 assert (answer.label == -1).all()

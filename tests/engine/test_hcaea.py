@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine import HCAEA
 
+from tests.engine.nodes import leaves
 from tests.engine.streams import nested, shifting
 
 
@@ -22,7 +23,7 @@ def test_the_leaves_of_each_root_node_are_counted_and_bounded(depth):
     reached = 0
     for at in range(0, len(X), 250):
         engine.learn(X[at : at + 250])
-        roots, found = np.unique(engine.arrays()["path"][:, 0], return_counts=True)
+        roots, found = np.unique(leaves(engine)["path"][:, 0], return_counts=True)
         # The model of a root node counts its leaves even while it is not valid and the node itself is the leaf.
         counted = sum(engine._model(m).leaves for m, path in engine._models() if len(path) == 1)
         assert len(roots) <= found.sum() <= counted + len(roots)
@@ -48,7 +49,7 @@ def test_the_leaf_that_won_longest_ago_goes_first():
     assert not np.array_equal(bounded.learn(X).path, free.learn(X).path)
     # What was won last is still there: the path of the last record ends in a leaf.
     last = bounded.learn(X[-1:]).path[0]
-    assert last.tolist() in bounded.arrays()["path"].tolist()
+    assert last.tolist() in leaves(bounded)["path"].tolist()
 
 
 def test_labels_of_leaves_give_classes():
@@ -90,8 +91,8 @@ def test_predict_without_labels_describes_no_leaf(monkeypatch):
     model = HCAEA()
     model.learn(np.random.default_rng(0).random((2000, 2)))
 
-    def leaves(_):
+    def described(*_):
         raise AssertionError("the leaves are for labels")
 
-    monkeypatch.setattr(HCAEA, "arrays", leaves)
+    monkeypatch.setattr(HCAEA, "_leaves", described)
     assert (model.predict(np.zeros((3, 2))).label == -1).all()

@@ -12,7 +12,7 @@ from resonance.pipeline.records import Message, Messages
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.transport.chunk import Membership
-from resonance.pipeline.worker.transport.group_metadata import membership_of
+from resonance.pipeline.worker.transport.rebalance import membership_of
 
 from tests.brokers import create_topic, read_topic, topic_name
 from tests.group_metadata import group_metadata

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.forward.turn import PublishingTurn
+from resonance.pipeline.forward.publisher import PublishingTurn
 
 from tests.brokers import create_topic
 

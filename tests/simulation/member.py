@@ -11,7 +11,7 @@ from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Record
 from resonance.pipeline.worker.transport.chunk import Fetched
 from resonance.pipeline.worker.transport.fetch_errors import explained
-from resonance.pipeline.worker.transport.group_metadata import membership_of
+from resonance.pipeline.worker.transport.rebalance import membership_of
 
 from tests.simulation.broker import Broker
 from tests.simulation.clients import WAITED_FOR, exception, group_metadata

@@ -23,11 +23,13 @@ from resonance.pipeline.repartition.keyed.operation_records import (
     MARK,
     NAMED,
     NOVEL,
+    NUMBER_BYTES,
     PLAIN,
     REMOVED,
+    check_room,
+    most_vectors,
     part_name,
 )
-from resonance.pipeline.repartition.keyed.operation_sizes import NUMBER_BYTES, check_room, most_vectors
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel

@@ -5,6 +5,7 @@ import json
 from typing import Any, Final
 
 import orjson
+from resonance.pipeline.json_paths import json_or_none
 from resonance.pipeline.task.decode.faults import FaultError
 
 _PLAIN: Final = "; send the value as it is: a producer compresses whole batches (its compression.type)"
@@ -102,7 +103,7 @@ def no_object(parsed: Any) -> str:
         return f" of {len(parsed):,} objects; send each alone, or set input.records = ."
     if not isinstance(parsed, str):
         return ""
-    inner = _loaded(parsed)
+    inner = json_or_none(parsed)
     if isinstance(inner, dict):
         return " that holds an object: it was written as JSON twice (json.dumps of a text); send the object itself"
     return " that holds an object in base64; send the object itself" if _is_base64(parsed) else ""
@@ -113,16 +114,9 @@ def _is_base64(text: str) -> bool:
     if not text.startswith(("eyJ", "eyAi", "ewo", "ew0K")):
         return False
     try:
-        return isinstance(_loaded(base64.b64decode(text)), dict)
+        return isinstance(json_or_none(base64.b64decode(text)), dict)
     except ValueError:
         return False
-
-
-def _loaded(text: str | bytes) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
 
 
 def _several(text: str) -> bool:

@@ -22,9 +22,8 @@ from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, kind_of
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.foreign_values import no_object, not_json
-from resonance.pipeline.task.decode.joined_json import parse_all
 from resonance.pipeline.task.decode.labels import Labels, RowLabels, labels_of
-from resonance.pipeline.task.decode.plain_json import PlainJson
+from resonance.pipeline.task.decode.plain_json import PlainJson, parse_all
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.sparse import SparseLayout
 from resonance.pipeline.text.messages import NULL_VALUE

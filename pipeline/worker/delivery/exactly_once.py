@@ -27,7 +27,7 @@ from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 from resonance.pipeline.worker.delivery.transaction_errors import TransactionErrors
 from resonance.pipeline.worker.transport.chunk import Membership
-from resonance.pipeline.worker.transport.group_metadata import of_no_member
+from resonance.pipeline.worker.transport.rebalance import of_no_member
 from resonance.pipeline.worker.watchdog import Deadline, Watchdog
 
 RETRY_SECONDS = 0.1

@@ -14,11 +14,12 @@ from confluent_kafka.admin import AdminClient
 from faust.types import TP
 from resonance.pipeline.errors import ResourceError
 from resonance.pipeline.kafka.admin import latest_offsets
-from resonance.pipeline.kafka.log_reader import POLL_SECONDS, headers_of
+from resonance.pipeline.kafka.log_reader import POLL_SECONDS
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.logs import printable
 from resonance.pipeline.text.times import LAST
 from resonance.pipeline.timestamps import canonical
+from resonance.schemas.output_reader import headers_of
 
 QUERY_SECONDS: Final = 3.0
 """Age of a partition's ends from which its leader is queried, and about the time between two queries."""
@@ -126,7 +127,7 @@ def open_transaction(client: Mapping[str, Any], place: TP, offset: int) -> OpenT
         finally:
             consumer.close()
         if record is not None and record.offset() == offset:
-            return OpenTransaction(record.timestamp()[1], record.key(), headers_of(record))
+            return OpenTransaction(record.timestamp()[1], record.key(), tuple(headers_of(record)))
     return None
 
 

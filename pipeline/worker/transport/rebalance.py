@@ -1,19 +1,50 @@
 """What librdkafka calls in a rebalance, within a poll of the consumer's thread: it goes on when these return."""
 
 import asyncio
+import re
+import struct
 import time
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 from faust.types import TP
-from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.errors import ConfigurationError, DeliveryError
 from resonance.pipeline.worker.transport.chunk import Membership
-from resonance.pipeline.worker.transport.group_metadata import membership_of
 
 if TYPE_CHECKING:
     from resonance.pipeline.worker.transport.client import ClientThread
+
+
+# librdkafka's own, undocumented serialisation (version 2): generation, group, member id, and a static member's name.
+_FORMAT: Final = re.compile(rb"CGMDv2:(.{4})[^\0]*\0([^\0]*)\0(?:\x01|\0[^\0]*\0)", re.DOTALL)
+
+
+def membership_of(metadata: bytes, partitions: Iterable[TP]) -> Membership:
+    """Return the membership that `Consumer.consumer_group_metadata` describes, with the partitions assigned to it.
+
+    Raises `ConfigurationError` where the installed confluent-kafka writes them in another way.
+    """
+    found = _FORMAT.fullmatch(metadata)
+    if found is None:
+        raise ConfigurationError(
+            "the installed confluent-kafka writes group metadata in a way that this version does not know, so that "
+            "transactions could not be fenced; install the version of requirements/lock.txt"
+        )
+    (generation,) = struct.unpack("<i", found[1])
+    return Membership(generation, found[2].decode(), frozenset(partitions), metadata)
+
+
+def of_no_member(group: str) -> bytes:
+    """Return the metadata of a consumer that has not joined its group: Kafka accepts what comes with them unfenced."""
+    # Never connects: they come from its configuration alone.
+    consumer = Consumer({"group.id": group, "bootstrap.servers": "127.0.0.1:9", "log_level": 0})
+    try:
+        return bytes(consumer.consumer_group_metadata())
+    finally:
+        consumer.close()
+
 
 SERVE_SECONDS = 0.01
 

@@ -7,9 +7,8 @@ import pytest
 from resonance.pipeline.cli import dlq
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.dead_letters import replay as dlq_replay
-from resonance.pipeline.dead_letters.progress import ReplayProgress
 from resonance.pipeline.dead_letters.records import Choice, StoredDeadLetter
-from resonance.pipeline.dead_letters.replay import ReplaySource, original, plan, replay
+from resonance.pipeline.dead_letters.replay import ReplayProgress, ReplaySource, original, plan, replay
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.admin import FoundTopic
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker

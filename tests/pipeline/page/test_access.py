@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.page.access import PAGES, check_exposure
 from resonance.pipeline.page.run import serve
+from resonance.pipeline.page.server import PAGES, check_exposure
 
 from tests.pipeline.page.shop import SETTINGS, opened
 

@@ -6,8 +6,7 @@ import orjson
 import pytest
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.page import server as pages
-from resonance.pipeline.page.access import PAGES
-from resonance.pipeline.page.server import HEADERS
+from resonance.pipeline.page.server import HEADERS, PAGES
 from resonance.pipeline.page.timeline import as_json
 
 from tests.pipeline.page import outputs

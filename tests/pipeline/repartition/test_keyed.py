@@ -17,7 +17,7 @@ from resonance.pipeline.inspect.listing import StoredPartition
 from resonance.pipeline.inspect.stream_outputs import StreamOutputs
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Outputs, Record
-from resonance.pipeline.repartition.keyed import operation_sizes
+from resonance.pipeline.repartition.keyed import operation_records
 from resonance.pipeline.repartition.keyed.operation_records import Reader
 from resonance.pipeline.replay.sinks import Nowhere
 from resonance.pipeline.replay.two_stage_file import Routes, replay_two_stages
@@ -180,7 +180,7 @@ def three_streams(points, workers):
 def test_a_record_that_asks_for_more_than_a_message_holds_is_answered_with_all_levels(
     most, logs, expected, monkeypatch
 ):
-    monkeypatch.setattr(operation_sizes, "VECTORS_BYTES", most)
+    monkeypatch.setattr(operation_records, "VECTORS_BYTES", most)
     deployment = keyed_hops(given("keyed"), logs, 2)
     same(deployment.run(), expected)
     routes = deployment.routed
@@ -213,7 +213,7 @@ def test_many_features_make_many_messages_and_the_same_answers():
     same(outputs, local(given("local", **own), [log]))
     answers = [orjson.loads(message.value) for message in outputs.assignments]
     assert any(len(answer["path"]) > 1 for answer in answers)
-    assert max(ask.rows for ask in Reader("").read(deployment.routed)) == operation_sizes.most_vectors(400) < 40
+    assert max(ask.rows for ask in Reader("").read(deployment.routed)) == operation_records.most_vectors(400) < 40
 
 
 def test_messages_that_come_twice_or_too_early_are_left_out(logs, expected):
@@ -365,7 +365,7 @@ def test_a_file_is_replayed_through_both_hops(logs, expected):
 
 
 def test_a_record_that_no_message_has_room_for_is_refused_before_it_is_learned(monkeypatch):
-    monkeypatch.setattr(operation_sizes, "MIN_BYTES", 0)
+    monkeypatch.setattr(operation_records, "MIN_BYTES", 0)
     own = {"input__id_path": None, "output__include": [], "input__features": "x", "limits__record_bytes": 900_000}
     task = keyed_hops(given("keyed", **own), []).make(TOPIC, 0)
     log = [Record(TOPIC, 0, number, STAMP, b"a", b'{"x": [1, 2, 3]}') for number in range(30)]
@@ -377,9 +377,9 @@ def test_a_record_that_no_message_has_room_for_is_refused_before_it_is_learned(m
 def test_the_topic_of_the_routes_is_asked_to_take_what_the_settings_say_that_a_record_has():
     own = {"input__id_path": None, "output__include": [], "input__features": "x", "prepare__project": 0}
     usual, wide = given("keyed", **own), given("keyed", **own, input__dimension=20_000)
-    assert operation_sizes.operation_bytes(usual) == 1_040_000
-    assert operation_sizes.operation_bytes(wide) == 8 * 20_001 + 900_000 + 20_000
+    assert operation_records.operation_bytes(usual) == 1_040_000
+    assert operation_records.operation_bytes(wide) == 8 * 20_001 + 900_000 + 20_000
     features = [f"f{i}" for i in range(20_000)]
-    operation_sizes.check_room(wide, features, "p0")
+    operation_records.check_room(wide, features, "p0")
     with pytest.raises(ConfigurationError, match=r"input.dimension = 20000, or a list as input.features"):
-        operation_sizes.check_room(usual, features, "p0")
+        operation_records.check_room(usual, features, "p0")

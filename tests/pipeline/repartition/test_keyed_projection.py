@@ -5,7 +5,7 @@ import orjson
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
-from resonance.pipeline.repartition.keyed import operation_sizes
+from resonance.pipeline.repartition.keyed import operation_records
 from resonance.pipeline.repartition.keyed.operation_records import Reader
 from resonance.pipeline.task.partition_task import PartitionTask
 
@@ -64,4 +64,4 @@ def test_the_first_message_of_a_subtree_is_no_longer_than_was_reckoned_with():
     preparation.freeze()
     # All but a few digits of numbers in the header.
     assert len(preparation.frozen_state()) <= before + 100
-    assert operation_sizes.operation_bytes(settings) > before
+    assert operation_records.operation_bytes(settings) > before

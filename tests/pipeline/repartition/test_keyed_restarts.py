@@ -84,7 +84,7 @@ def test_lost_offsets_are_repaired_by_the_snapshots_of_either_hop(deployment, to
 
 def test_a_range_may_begin_between_two_messages_of_a_record(monkeypatch):
     deployment = rekeyed(monkeypatch, partitions=1, routes=1, records=400, **KEYED)
-    monkeypatch.setattr("resonance.pipeline.repartition.keyed.operation_sizes.VECTORS_BYTES", 60)
+    monkeypatch.setattr("resonance.pipeline.repartition.keyed.operation_records.VECTORS_BYTES", 60)
     deployment.turn()
     deployment.turn()
     asks = Reader("").read(deployment.logs[ROUTES, 0])

@@ -8,9 +8,8 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ResonanceError
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.topics.configuration import DAY_MS, WEEK_MS, made_with
-from resonance.pipeline.topics.inputs import make_inputs
 from resonance.pipeline.topics.kinds import KINDS, Topics
-from resonance.pipeline.topics.topics import checked, make_missing, prepare_topics, survey
+from resonance.pipeline.topics.topics import checked, make_inputs, make_missing, prepare_topics, survey
 
 from tests.pipeline.fake_cluster import FakeCluster
 

@@ -9,7 +9,7 @@ import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeniedError
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
-from resonance.pipeline.topics import single
+from resonance.pipeline.topics import topics
 from resonance.pipeline.topics.configuration import made_with
 from resonance.pipeline.topics.kinds import NAMES, SMALL_SEGMENTS, Topic
 from resonance.pipeline.watch.named import with_names
@@ -154,10 +154,10 @@ SETTINGS = {"name": "shop", "input.topics": ["in"]}
 
 def test_the_topic_of_the_names_is_made_compacted_with_one_partition():
     cluster_ = FakeCluster({"in": (3, {})})
-    single.ready(Settings.of(SETTINGS), cluster_, NAMES)
+    topics.ready(Settings.of(SETTINGS), cluster_, NAMES)
     assert cluster_.topics["shop.names"] == (1, made_with(Topic(NAMES, "shop.names"), {}))
     assert cluster_.topics["shop.names"][1].items() > SMALL_SEGMENTS.items()
-    single.ready(Settings.of(SETTINGS), cluster_, NAMES)
+    topics.ready(Settings.of(SETTINGS), cluster_, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_topic_of_the_names_that_cannot_be_used_is_an_error_with_the_command_t
     if change.pop("denied", False):
         cluster_.operations = {"shop.names": frozenset({"Read"})}
     with pytest.raises(error, match=text):
-        single.ready(Settings.of({**SETTINGS, **change}), cluster_, NAMES)
+        topics.ready(Settings.of({**SETTINGS, **change}), cluster_, NAMES)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -5,7 +5,7 @@ from confluent_kafka import Consumer
 from faust.types import TP
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.worker.transport.chunk import Membership
-from resonance.pipeline.worker.transport.group_metadata import membership_of, of_no_member
+from resonance.pipeline.worker.transport.rebalance import membership_of, of_no_member
 
 from tests.group_metadata import group_metadata
 
