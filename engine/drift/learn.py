@@ -4,7 +4,7 @@ import numpy as np
 from resonance.engine.drift import layout
 from resonance.engine.drift.episode import is_over, is_settling
 from resonance.engine.drift.shares import close_share_block
-from resonance.engine.drift.steps import HELD_STUCK, follow_steps, is_any_stuck
+from resonance.engine.drift.steps import HELD_STUCK, follow_steps, is_any_stuck, may_be_stuck
 from resonance.kernels.arithmetic import inline, jit
 from resonance.kernels.borrowed import borrow
 
@@ -191,7 +191,7 @@ def _measure_range(state, k, rules, seen, x):
 def _standardise(state, k, rules, x, value, clipped, size, still):
     """Write the value of every channel in widths of its range, that cut at three of them, and the absolute of this.
 
-    Of a feature that has been reported as stuck the means of a watched unit stand for them.
+    Of a feature that has been reported as stuck, and of sums that hold one, the means of a watched unit stand for them.
     """
     d = rules.d
     for i in range(d):
@@ -199,11 +199,6 @@ def _standardise(state, k, rules, x, value, clipped, size, still):
         value[i] = v = min(max(v, -layout.FARTHEST), layout.FARTHEST)
         clipped[i] = v = min(max(v, -layout.CLIP), layout.CLIP)
         size[i] = abs(v)
-    for i in range(d) if still and state.watched[k] == 1 else range(0):
-        if state.held[i] >= HELD_STUCK:
-            value[i] = clipped[i] = state.mean[k, i]
-            size[i] = state.size[k, i]
-            state.squares[k, i] += 1.0 / (state.inverse_spread[k, i] * state.inverse_spread[k, i])
     if d >= 2:
         one = other = 0.0
         for i in range(d):
@@ -213,6 +208,11 @@ def _standardise(state, k, rules, x, value, clipped, size, still):
             value[i] = total / rules.root
             clipped[i] = min(max(value[i], -layout.CLIP), layout.CLIP)
             size[i] = abs(clipped[i])
+    for i in range(len(value)) if still and state.watched[k] == 1 else range(0):
+        if i >= d or state.held[i] >= HELD_STUCK:
+            value[i] = clipped[i] = state.mean[k, i]
+            size[i] = state.size[k, i]
+            state.squares[k, i] += 1.0 / (state.inverse_spread[k, i] * state.inverse_spread[k, i])
 
 
 @jit
@@ -254,7 +254,9 @@ def _follow(state, k, seen, value, clipped, size):
         state.cusum[k, i], state.size_cusum[k, i] = s, q
         high, limit = state.size_threshold[k, i], state.threshold[k, i]
         limit *= abs(state.back[k, i]) if s * state.back[k, i] > 0.0 else 1.0
-        alarm |= (abs(s) >= limit) | (q >= high) | (-q >= high * layout.DOWN)
+        if (abs(s) >= limit) | (q >= high) | (-q >= high * layout.DOWN):
+            # Records go to other cells, too, until it is clear.
+            alarm |= not may_be_stuck(state, i if k == 0 else len(state.last))
     return alarm
 
 
@@ -357,12 +359,14 @@ _MOST_VOTES = 64
 
 
 @jit
-def _nearest(state, cells, x):
-    """Return the cell whose centre is nearest, the first of equally near ones."""
+def _nearest(state, cells, x, still):
+    """Return the cell whose centre is nearest, the first of equally near ones; what is stuck says nothing of it."""
     best, found = np.inf, 0
     for c in range(cells):
         total = 0.0
         for i in range(len(x)):
+            if still and state.held[i] >= HELD_STUCK:
+                continue
             e = x[i] - state.centre[c, i]
             total += e * e
         if total < best:
@@ -398,14 +402,17 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
         if state.records % layout.BLOCK == 0:
             still = is_any_stuck(state)
         alarm = learn_record(state, 0, rules, x, offset, time, still) | rough
-        if units > 1:
-            k = _nearest(state, cells, x) + 1
+        if units > 1 and not (still and (state.held >= HELD_STUCK).all()):
+            k = _nearest(state, cells, x, still) + 1
             state.count[k] += 1
             _vote(state, k, answers[t])
             alarm |= learn_record(state, k, rules, x, offset, time, still)
-            if state.records % layout.SHARE_BLOCK == 0:
-                for k in range(1, units):
-                    alarm |= close_share_block(state, k, rules, offset, time)
+        if units > 1 and state.records % layout.SHARE_BLOCK == 0:
+            # Of a block in which a feature got stuck, or went on, not all records are known.
+            is_whole = rules.leaps == 0 or state.count.sum() == layout.SHARE_BLOCK
+            for k in range(1, units) if is_whole else range(0):
+                alarm |= close_share_block(state, k, rules, offset, time)
+            state.count[:] = 0
         if alarm or is_over(state, rules, units):
             return t + 1, alarm
     return len(batch), False

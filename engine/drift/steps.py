@@ -34,6 +34,8 @@ _CHANGES = 30.0
 """Changes that would have come while a feature is stuck: by chance there is none once in e^30."""
 _PAUSES, _KNOWN = 3.0, 1.2
 """How many times as long as any pause before it is, and as one that has been reported: a rest may come each night."""
+_UNCLEAR = 0.25
+"""Part of what shows that a feature is stuck from which that is waited for: at most four times as long."""
 _AWAKE, _WAKES = 0.25, 2.75
 """What a block with a change adds to `held` of what was stuck, and where it is no longer: a glitch is in two blocks."""
 _FARTHEST, _FEW = 8.0, 64
@@ -48,6 +50,20 @@ def _beyond(state, i):
     pause = state.records - state.moved[i]
     due = min(pause * state.changes[i] / _CHANGES, pause / max(_PAUSES * state.longest[i], 1.0))
     return state.rough[i] / (NOISY * state.most[i]), due
+
+
+@jit
+def may_be_stuck(state, channel):
+    """Whether a feature, or one of those in a sum, is about to be seen as stuck, or is as soon as baselines are there.
+
+    What is stuck far off moves sums before that: it is one change.
+    """
+    d = len(state.last)
+    for i in range(channel, channel + 1) if channel < d else range(d):
+        stuck = _beyond(state, i)[1]
+        if state.held[i] < HELD_STUCK and stuck >= _UNCLEAR and (stuck < 1.0 or state.open == 1):
+            return True
+    return False
 
 
 @jit

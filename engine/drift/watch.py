@@ -19,7 +19,7 @@ from resonance.engine.drift.layout import (
     rules_from,
 )
 from resonance.engine.drift.learn import learn_batch
-from resonance.engine.drift.steps import HELD_NOISY
+from resonance.engine.drift.steps import HELD_NOISY, is_any_stuck
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
@@ -156,7 +156,10 @@ class DriftWatch(Parametrised):
             Returns the number of confirmed clusters of the engine's first level; called where it matters.
         """
         state, records = self._state, self.records
-        if records == 0 or records % layout.STRIDE or is_settling(state, self._rules, self._units):
+        # Clusters of records with a feature that is stuck are gone when it is no longer.
+        if is_any_stuck(state) or is_settling(state, self._rules, self._units):
+            return False
+        if records == 0 or records % layout.STRIDE:
             return False
         young = state.next_look <= layout.YOUNG and records >= state.next_look
         while young and state.next_look <= records:

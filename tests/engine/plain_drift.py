@@ -84,8 +84,10 @@ class PlainDrift:
 
     def learn(self, x: list[float], answer: int, offset: int, grain: list[float] | None = None) -> None:
         self.t += 1
+        rough = bool(self.leaps) and self.follow_steps(x, grain or [0.0] * self.d)
+        rough = rough and bool(self.units[0].number.WATCHED) and not self.settling()
         watching = [self.units[0]]
-        if len(self.centres) >= 2:
+        if len(self.centres) >= 2 and not all(c.HELD >= 2 for c in self.steps):
             distances = [self.distance(x, centre) for centre in self.centres]
             own = self.units[1 + distances.index(min(distances))]
             n = own.number
@@ -97,12 +99,13 @@ class PlainDrift:
             else:
                 n.NAME, n.VOTE = answer, 1
             watching.append(own)
-        rough = bool(self.leaps) and self.follow_steps(x, grain or [0.0] * self.d)
-        rough = rough and bool(self.units[0].number.WATCHED) and not self.settling()
         alarms = [self.take(unit, x, offset) for unit in watching]
         alarms[0] |= rough
-        if len(watching) > 1 and self.t % 64 == 0:
-            alarms += [self.close_block(unit, offset) for unit in self.units[1:]]
+        if len(self.centres) >= 2 and self.t % 64 == 0:
+            if not self.leaps or sum(unit.number.CNT for unit in self.units) == 64:
+                alarms += [self.close_block(unit, offset) for unit in self.units[1:]]
+            for unit in self.units:
+                unit.number.CNT = 0
         if any(alarms):
             if self.opened and not self.settling():
                 self.end(offset)
@@ -132,6 +135,8 @@ class PlainDrift:
     def distance(self, x: list[float], centre: list[float]) -> float:
         total = 0.0
         for i in range(self.d):
+            if self.steps[i].HELD >= 2:
+                continue
             e = x[i] - centre[i]
             total += e * e
         return total
@@ -188,6 +193,11 @@ class PlainDrift:
         pause = self.t - c.MOVED
         return c.R / (2.5 * c.HI), min(pause * c.N / 30.0, pause / max(3.0 * c.LONG, 1.0))
 
+    def unclear(self, i: int) -> bool:
+        """Whether a feature, or one of those in a sum, may be stuck."""
+        own = [(c.HELD, self.beyond(c)[1]) for c in (self.steps[i : i + 1] or self.steps)]
+        return any(held < 2 and stuck >= 0.25 and (stuck < 1.0 or self.opened) for held, stuck in own)
+
     def step_evidence(self, c: Any) -> float:
         return clip(2.0 * max(self.beyond(c)) - 1.0, 0.0, 10.0)
 
@@ -220,11 +230,9 @@ class PlainDrift:
                     c.C, c.G = (c.C, 1.0 / max(sqrt(c.G / 31), least)) if i < self.d else (0.0, 1.0)
             return False
         nb = n - 31
-        still = [c.HELD >= 2 and bool(number.WATCHED) for c in self.steps] + [False] * (self.ch - self.d)
-        value = [
-            clip(c.MU if held else (v - c.C) * c.G, -1000.0, 1000.0)
-            for v, c, held in zip(x, unit.channels[: self.d], still[: self.d], strict=True)
-        ]
+        still = [c.HELD >= 2 and bool(number.WATCHED) for c in self.steps]
+        still += [any(still)] * (self.ch - self.d)
+        value = [clip((v - c.C) * c.G, -1000.0, 1000.0) for v, c in zip(x, unit.channels, strict=False)]
         y = [clip(v, -3.0, 3.0) for v in value]
         if self.d >= 2:
             one = other = 0.0
@@ -233,8 +241,11 @@ class PlainDrift:
                 other += -y[i] if bin(i).count("1") % 2 else y[i]
             value += [one / sqrt(self.d), other / sqrt(self.d)]
             y += [clip(v, -3.0, 3.0) for v in value[self.d :]]
+        value, y = (
+            [c.MU if held else v for c, held, v in zip(unit.channels, still, of, strict=True)] for of in (value, y)
+        )
         alarm = False
-        for c, v, w, held in zip(unit.channels, value, y, still, strict=True):
+        for i, (c, v, w, held) in enumerate(zip(unit.channels, value, y, still, strict=True)):
             c.W += v
             c.WW += v * v
             if held:
@@ -244,7 +255,8 @@ class PlainDrift:
             a = c.AL if held else abs(w)
             c.BA += a
             if number.WATCHED:
-                alarm |= self.follow(c, v, w, a, n)
+                # The steps of what may be stuck say more soon.
+                alarm |= self.follow(c, v, w, a, n) and not self.unclear(i if unit is self.units[0] else self.d)
         if nb % 8:
             return alarm
         for c in unit.channels:
@@ -467,6 +479,13 @@ class PlainDrift:
         ]
 
     def alarm(self, offset: int) -> None:
+        stuck = [self.step_evidence(c) >= 0.5 and self.is_stuck(c) for c in self.steps]
+        stuck += [True] * (self.ch - self.d)
+        for unit in self.units if any(stuck[: self.d]) else []:
+            unit.number.CNT = 0
+            for c, own in zip(unit.channels, stuck, strict=True):
+                if own or unit is not self.units[0]:
+                    c.S, c.Q, c.OS, c.OQ = 0.0, 0.0, float(unit.number.NN), float(unit.number.NN)
         features = [max((max(pair) for pair in self.strengths(unit)), default=0.0) for unit in self.units]
         shares = [max(u.share.WU, u.share.WD) / u.share.HR if inf > u.share.HR else 0.0 for u in self.units]
         concerned = [k for k in range(len(self.units)) if features[k] >= 0.5 or shares[k] >= 0.5]
@@ -477,9 +496,7 @@ class PlainDrift:
             self.event(0, len(concerned), offset)
         for k in concerned:
             unit = self.units[k]
-            still = [k == 0 and self.step_evidence(c) >= 0.5 and self.is_stuck(c) for c in self.steps]
-            still += [False] * (self.ch - self.d)
-            sums = any(max(of[:2]) >= 0.5 and not held for of, held in zip(self.strengths(unit), still, strict=False))
+            sums = any(max(of[:2]) >= 0.5 for of in self.strengths(unit))
             self.describe(k, features[k], shares[k], joined)
             for c in self.steps if k == 0 and not joined else []:
                 if self.step_evidence(c) >= 0.5 and self.is_stuck(c):
@@ -612,7 +629,7 @@ class PlainDrift:
 
     def look(self, clusters: list[Any]) -> None:
         """Take new cells where they are due; called after every record that `STRIDE` divides."""
-        if self.settling():
+        if self.settling() or any(c.HELD >= 2 for c in self.steps):
             return
         young = self.next <= 65536 and self.t >= self.next
         while young and self.next <= self.t:
