@@ -19,7 +19,7 @@ from resonance.engine.drift.changes import (
 )
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_evidence
-from resonance.engine.drift.steps import HELD_STUCK, hold_steps, is_stuck, step_evidence, take_steps
+from resonance.engine.drift.steps import HELD_STUCK, hold_steps, step_change, step_evidence, take_steps
 from resonance.kernels.arithmetic import jit
 
 _LONGEST = 8
@@ -76,8 +76,8 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
         state.moved_cells = state.moved_shares = state.gone = 0
         state.episodes += 1
     steps = step_evidence(state, 0)[: rules.d] >= CLEAR
-    stuck = [i for i in np.flatnonzero(steps).tolist() if is_stuck(state, i)]
-    if stuck:
+    changes = {i: step_change(state, i) for i in np.flatnonzero(steps).tolist()}
+    if stuck := [i for i in changes if changes[i] == "stuck"]:
         _forget_sums(state, stuck)
     for k in range(units):
         each, share = strengths(state, k), share_evidence(state, k)
@@ -87,7 +87,7 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
         if opens and k == 0:
             # Steps have a baseline of their own.
             hold_steps(state, steps)
-        if each[:, :2].max() >= CLEAR:
+        if each[:, :2].max() >= CLEAR or (k == 0 and "far" in changes.values()):
             base = layout.BASE if k else layout.STREAM_BASE
             _restart_features(state, k, rules, base)
             state.steady = state.steady if k else state.records

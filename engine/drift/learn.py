@@ -23,19 +23,22 @@ _LATE = 8
 
 
 @jit
-def _inflation(sums, mean, variance, known, records, late):
+def _inflation(sums, mean, variance, known, records, late, leaps):
     """Return the long-run variance by the variance, from the means of blocks; infinite where it is not known yet.
 
     `sums` are those of their squares, and of their products with the one before. `known` is what it was before the last
-    change, 0 for nothing; if it is `late`, it is believed as it is.
+    change, 0 for nothing, and stays that as long as so few records cannot show it; if it is `late`, it is believed as
+    it is.
     """
+    most = records / 32.0
+    if leaps > 0 and known > most:
+        return known
     (total, cross), blocks = sums, records // layout.BLOCK
     of_blocks = total / blocks - mean * mean
     if of_blocks <= 0.0:
         return 1.0
     r = min(max((cross / (blocks - 1) - mean * mean) / of_blocks, 0.0), 0.9)
     t = (layout.BLOCK * of_blocks / variance) * ((1.0 + r) / (1.0 - r))
-    most = records / 32.0
     if known > 0.0:
         most = min(most, 2.0 * known)
     elif t > most and not late:
@@ -125,7 +128,7 @@ def take_baseline(state, k, rules, records, base):
                 up = down = far / rules.root
         own, late = records - state.began[k, i], records >= _LATE * base
         blocks, known = (state.block_squares[k, i], state.block_products[k, i]), state.inflation[k, i]
-        t = _inflation(blocks, state.mean[k, i], variance[i], known, own, late) if own > 0 else np.inf
+        t = _inflation(blocks, state.mean[k, i], variance[i], known, own, late, rules.leaps) if own > 0 else np.inf
         # Where it is unknown for what goes to and fro, it is for absolute values, and sums that hold the feature.
         blind |= returning and t == np.inf
         t = np.inf if blind and i >= rules.d else t
@@ -146,7 +149,11 @@ def take_baseline(state, k, rules, records, base):
             state.back[k, i] *= max(back / high, 1.0)
         blocks, known = (state.size_squares[k, i], state.size_products[k, i]), state.size_inflation[k, i]
         is_hidden = hidden or own <= layout.BLOCK
-        t = _inflation(blocks, state.size[k, i], variance_q[i], known, own, late) if not is_hidden else np.inf
+        t = (
+            _inflation(blocks, state.size[k, i], variance_q[i], known, own, late, rules.leaps)
+            if not is_hidden
+            else np.inf
+        )
         if first or state.size_threshold[k, i] == np.inf or t == np.inf:
             state.size_cusum[k, i], state.size_onset[k, i] = 0.0, state.seen[k]
         allowance = 0.5 * rules.step + _ERRORS * np.sqrt(min(t, own) / own)

@@ -25,7 +25,7 @@ from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import require, stored_fields
 
-REVISION: Final = 3
+REVISION: Final = 4
 """Raised with every change that alters what a watch reports, or the members of its state."""
 
 KIND: Final = "drift"
@@ -199,7 +199,8 @@ class DriftWatch(Parametrised):
         """Go on with records in other units: what was x of a feature is ``factor * x + shift``; factors above 0."""
         state, d = self._state, self.dimension
         state.centre[: self.cells] = state.centre[: self.cells] * factor + shift
-        state.last[:] = state.last * factor + shift
+        for place in (state.last, state.bottom, state.top):
+            place[:] = place * factor + shift
         for steps in (state.steps, state.rough, state.least, state.most):
             steps[:] = steps * factor
         state.smooth[:] = np.where(state.held == HELD_NOISY, state.smooth * factor, state.smooth)
@@ -244,6 +245,11 @@ class DriftWatch(Parametrised):
                 arrays |= {"last_mark": np.zeros(1, np.int64), "head": np.append(arrays["head"], 0)}
                 arrays["plain"] = np.zeros((cells + 1, 6, channels_of(dimension)))
                 arrays["steps"] = np.zeros((dimension, 10))
+            if arrays["steps"].shape == (dimension, 10):  # Where the features have been was not kept then.
+                steps, head = arrays["steps"], arrays["head"].copy()
+                arrays["steps"] = np.column_stack((steps, steps[:, :1], steps[:, :1], np.zeros(dimension)))
+                head[-1] = head[0]
+                arrays["head"] = head
             watch._state = new_state(dimension, cells)
             put_state(watch._state, arrays)
         except (KeyError, TypeError, ValueError, IndexError, ParameterError) as error:

@@ -14,7 +14,7 @@ FIELDS = (
     *OUTLIVING,
 )
 PLAIN = ("W", "WW", "FROM", "U", "OLDU", "BACK")
-STEPS = ("X", "SUM", "R", "LO", "HI", "AT", "N", "MOVED", "LONG", "HELD")
+STEPS = ("X", "SUM", "R", "LO", "HI", "AT", "N", "MOVED", "LONG", "HELD", "BOTTOM", "TOP", "AWAY")
 SHARE_OUTLIVING = ("OLDR", "PREVR", "RLO", "RHI")
 SHARE = (
     *("SN", "SNN", "SNP", "PN", "P0", "HU", "MU", "HD", "MD", "HR", "WU", "WD", "OU", "OD", "BU", "BD"),
@@ -145,6 +145,9 @@ class PlainDrift:
         alarm, known = False, self.t - self.steady > 512
         for c, v, g in zip(self.steps, x, grain, strict=True):
             step = abs(v - c.X) if self.t > 1 else 0.0
+            if self.t == 1:
+                c.BOTTOM = c.TOP = v
+            self.leave(c, v, known)
             c.X = v
             changes = step > max(0.04 * c.LO, g)
             if changes:
@@ -172,7 +175,18 @@ class PlainDrift:
             if noisy < 1.0 and c.HELD != 1:
                 c.AT = float(self.t)
             alarm |= known and c.HELD == 0 and (self.t - c.AT >= 128 or stuck >= 1.0)
+            alarm |= c.AWAY >= 32 and not self.unclear(self.steps.index(c))
         return alarm
+
+    def leave(self, c: Any, v: float, known: bool) -> None:
+        """Count the records in a row that are further beyond all before than that is wide, and no ordinary steps."""
+        beyond = max(c.BOTTOM - v, v - c.TOP)
+        if beyond <= 0.0 or not known or beyond * c.N <= 8.0 * c.HI:
+            c.BOTTOM, c.TOP, c.AWAY = min(c.BOTTOM, v), max(c.TOP, v), 0.0
+        elif beyond <= c.TOP - c.BOTTOM:
+            c.AWAY = 0.0
+        elif c.HELD < 2:
+            c.AWAY += 1.0
 
     def wake(self, c: Any) -> None:
         """Let a feature that was stuck go on once it has changed in three blocks."""
@@ -199,16 +213,20 @@ class PlainDrift:
         return any(held < 2 and stuck >= 0.25 and (stuck < 1.0 or self.opened) for held, stuck in own)
 
     def step_evidence(self, c: Any) -> float:
-        return clip(2.0 * max(self.beyond(c)) - 1.0, 0.0, 10.0)
+        return clip(2.0 * max(*self.beyond(c), c.AWAY / 32.0) - 1.0, 0.0, 10.0)
+
+    def which(self, c: Any) -> str:
+        noisy, stuck = self.beyond(c)
+        far = c.AWAY / 32.0
+        return "stuck" if stuck >= max(noisy, min(far, 1.0)) else "noisy" if noisy > far else "far"
 
     def is_stuck(self, c: Any) -> bool:
-        noisy, stuck = self.beyond(c)
-        return stuck >= noisy
+        return self.which(c) == "stuck"
 
     def stepped(self, c: Any) -> int:
-        """Return the record of the stream since which a feature is stuck, or noisy."""
-        if self.is_stuck(c):
-            return int(c.MOVED)
+        """Return the record of the stream since which a feature is stuck, noisy or far away."""
+        if self.which(c) != "noisy":
+            return int(c.MOVED if self.is_stuck(c) else self.t - c.AWAY)
         beyond = 1.5 / max(c.R / c.HI - 1.0, 1.5)
         return int(c.AT - min(8 * log(max(1.0 - beyond, 1e-9)) / log(0.875), 48))
 
@@ -390,13 +408,14 @@ class PlainDrift:
     def inflation(
         self, n: float, total: float, cross: float, mean: float, var: float, known: float, late: bool
     ) -> float:
-        m = n // 8
+        m, most = n // 8, n / 32
+        if self.leaps and known > most:
+            return known
         vb = total / m - mean * mean
         if vb <= 0:
             return 1.0
         r = clip((cross / (m - 1) - mean * mean) / vb, 0.0, 0.9)
         t = (8 * vb / var) * ((1 + r) / (1 - r))
-        most = n / 32
         if known > 0:
             most = min(most, 2 * known)
         elif t > most and not late:
@@ -497,11 +516,12 @@ class PlainDrift:
         for k in concerned:
             unit = self.units[k]
             sums = any(max(of[:2]) >= 0.5 for of in self.strengths(unit))
+            sums |= k == 0 and any(self.step_evidence(c) >= 0.5 and self.which(c) == "far" for c in self.steps)
             self.describe(k, features[k], shares[k], joined)
             for c in self.steps if k == 0 and not joined else []:
                 if self.step_evidence(c) >= 0.5 and self.is_stuck(c):
                     c.HELD = 2.0
-                elif self.step_evidence(c) >= 0.5 and c.HELD == 0:
+                elif self.step_evidence(c) >= 0.5 and self.which(c) == "noisy" and c.HELD == 0:
                     c.HELD, c.AT, c.HI = 1.0, c.HI, max(c.HI, c.R)
             if sums:
                 self.restart(unit)
@@ -588,16 +608,18 @@ class PlainDrift:
 
     def describe_steps(self, i: int, c: Any, evidence: float) -> None:
         own, before = self.steps[i], c.U
-        ratio = 0.0 if self.is_stuck(own) else own.R / (sqrt(own.LO) * sqrt(own.HI))
+        which = self.which(own)
+        ratio = {"stuck": 0.0, "far": 1.0}.get(which) if which != "noisy" else own.R / (sqrt(own.LO) * sqrt(own.HI))
         at = max(self.units[0].number.NN - self.t + self.stepped(own), 0)
         onset, left = self.marked(self.units[0], at), 1.0
         for _ in range(min(self.units[0].number.NN - at, 400)):
             left *= 0.9375
         now = c.C + (c.MU if left == 1 else c.MU + (c.E - c.MU) / (1 - left)) / c.G
-        after = now if abs(now - before) > 3.0 / (c.RHO * c.G) else before
-        after = own.X if ratio < 1.0 else after
+        after = now if which == "far" or abs(now - before) > 3.0 / (c.RHO * c.G) else before
+        after = own.X if which == "stuck" else after
         spread = 1.0 / (c.RHO * c.G)
-        self.rows.append([3, self.t - 1, i, 1 if ratio > 1.0 else 2, evidence, before, after, spread, ratio, onset])
+        change = {"far": 0, "noisy": 1, "stuck": 2}[which]
+        self.rows.append([3, self.t - 1, i, change, evidence, before, after, spread, ratio, onset])
 
     def end(self, offset: int) -> None:
         concerned = [unit for unit in self.units if unit.number.FLAG or unit.number.RFLAG]
