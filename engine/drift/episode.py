@@ -90,7 +90,10 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
         if each[:, :2].max() >= CLEAR or (k == 0 and "far" in changes.values()):
             base = layout.BASE if k else layout.STREAM_BASE
             _restart_features(state, k, rules, base)
-            state.steady = state.steady if k else state.records
+            if k == 0:
+                state.steady = state.records
+                if state.returns[0] < rules.ordinary:
+                    state.bottom[:] = state.top[:] = state.last
             state.moved_cells += k > 0
         if share >= CLEAR:
             _restart_share(state, k)

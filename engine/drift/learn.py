@@ -403,7 +403,7 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
     for t in range(start, len(batch)):
         state.records += 1
         x, offset, time = batch[t], offsets[t], times[t]
-        rough = rules.leaps > 0 and follow_steps(state, x, grain)
+        rough = rules.leaps > 0 and follow_steps(state, x, grain[t % len(grain)])
         # While baselines are new ones a change of steps waits: their end would say nothing of it.
         rough = rough and state.watched[0] == 1 and not is_settling(state, rules, units)
         if state.records % layout.BLOCK == 0:

@@ -162,9 +162,9 @@ def follow_steps(state, x, grain):
 
 
 def step_evidence(state: WatchState, k: int) -> FloatArray:
-    """Return the evidence that each channel of a unit is noisy, stuck or far away, 1 where it is."""
+    """Return the evidence that each channel of a unit is noisy, stuck or far away, 1 where it is and was not before."""
     found = np.zeros(state.mean.shape[1])
-    for i in range(len(state.rough)) if k == 0 else ():
+    for i in np.flatnonzero(state.held < HELD_STUCK) if k == 0 else ():
         # What is a quarter short of it has half of the evidence.
         found[i] = min(max(2.0 * max(*_beyond(state, i), state.away[i] / _AWAY) - 1.0, 0.0), _MOST)
     return found
@@ -201,7 +201,7 @@ def hold_steps(state: WatchState, changed: BoolArray) -> None:
     for i in np.flatnonzero(changed).tolist():
         change = step_change(state, i)
         if change == "stuck":
-            state.held[i] = HELD_STUCK
+            state.held[i], state.away[i] = HELD_STUCK, 0.0
         elif change == "noisy" and state.held[i] == 0.0:
             # Until it is no noisier than before.
             state.held[i], state.smooth[i] = HELD_NOISY, state.most[i]

@@ -112,7 +112,7 @@ class DriftWatch(Parametrised):
             Cluster of each on the first level; -1 for none.
         offsets, times : ndarray of int64, shape (n,)
             Offset and time of each record, in milliseconds since 1970.
-        grain : ndarray of shape (dimension,), optional
+        grain : ndarray of shape (n, dimension) or (1, dimension), optional
             How far apart values of a feature may be that were one before they were spread over their rounding.
 
         Returns
@@ -127,7 +127,7 @@ class DriftWatch(Parametrised):
         if any(column.shape != (len(batch),) for column in columns):
             raise ValueError(f"{len(batch)} records, but {[len(column) for column in columns]} answers, offsets, times")
         found, first = [], self.records
-        grain = np.zeros(self.dimension) if grain is None else grain
+        grain = np.zeros((1, self.dimension)) if grain is None else grain
         for index, kind, units in self._learned(batch, *columns, grain):
             if kind is not None:
                 found.append(change_of(kind, index, first + index, self.cells, self._rules.threshold, units))

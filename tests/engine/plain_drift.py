@@ -213,7 +213,7 @@ class PlainDrift:
         return any(held < 2 and stuck >= 0.25 and (stuck < 1.0 or self.opened) for held, stuck in own)
 
     def step_evidence(self, c: Any) -> float:
-        return clip(2.0 * max(*self.beyond(c), c.AWAY / 32.0) - 1.0, 0.0, 10.0)
+        return 0.0 if c.HELD >= 2 else clip(2.0 * max(*self.beyond(c), c.AWAY / 32.0) - 1.0, 0.0, 10.0)
 
     def which(self, c: Any) -> str:
         noisy, stuck = self.beyond(c)
@@ -520,12 +520,14 @@ class PlainDrift:
             self.describe(k, features[k], shares[k], joined)
             for c in self.steps if k == 0 and not joined else []:
                 if self.step_evidence(c) >= 0.5 and self.is_stuck(c):
-                    c.HELD = 2.0
+                    c.HELD, c.AWAY = 2.0, 0.0
                 elif self.step_evidence(c) >= 0.5 and self.which(c) == "noisy" and c.HELD == 0:
                     c.HELD, c.AT, c.HI = 1.0, c.HI, max(c.HI, c.R)
             if sums:
                 self.restart(unit)
                 self.steady = self.steady if k else self.t
+                for c in self.steps if k == 0 and unit.number.RETURNS < self.ordinary else []:
+                    c.BOTTOM = c.TOP = c.X
                 self.moved += k > 0
             if shares[k] >= 0.5:
                 s, kept = unit.share, unit.share.OLDR

@@ -43,7 +43,8 @@ def learn(watch, X, where, sizes=(512,), restored=False, found=clusters, grain=N
         end = min(done + min(watch.room, sizes[turn % len(sizes)]), len(X))
         turn += 1
         offsets = np.arange(watch.records, watch.records + end - done) * 2
-        changes += watch.learn(X[done:end], where[done:end] + 10, offsets, offsets * 1_000, grain)
+        own = None if grain is None else grain[done:end]
+        changes += watch.learn(X[done:end], where[done:end] + 10, offsets, offsets * 1_000, own)
         done = end
         if watch.wants_cells(lambda: len(found())):
             watch.take_cells(found())
@@ -472,11 +473,11 @@ def test_a_rounded_sensor_is_stuck_whenever_it_is(rounded, noise):
     preparation = Preparation(["temp"], robust=True)
     preparation.hold(np.round(raw / rounded)[: preparation.wanted, None] * rounded)
     X = [preparation.freeze()]
-    assert preparation.grain()[0] > 0.0
+    assert preparation.grain(X[0])[0, 0] > 0.0
     for row in np.split(np.round(raw / rounded)[len(X[0]) :, None] * rounded, 100):
         X.append(preparation.apply(row))
     X = np.concatenate(X)
-    changes, _ = learn(DriftWatch(1, leaps=1), X, np.zeros(len(t), int), found=list, grain=preparation.grain())
+    changes, _ = learn(DriftWatch(1, leaps=1), X, np.zeros(len(t), int), found=list, grain=np.repeat(preparation.grain(X), len(X), axis=0))
     assert [change.kind for change in changes] == ["drift", "recovered"] * 2
     for change, began in zip(changes[::2], (6_000, 12_000), strict=True):
         [channel] = change.units[0].channels
