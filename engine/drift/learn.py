@@ -148,12 +148,9 @@ def take_baseline(state, k, rules, records, base):
             back = rules.threshold / least * t * _leap(largest * rho, abs(half), least, rules.leaps)
             state.back[k, i] *= max(back / high, 1.0)
         blocks, known = (state.size_squares[k, i], state.size_products[k, i]), state.size_inflation[k, i]
-        is_hidden = hidden or own <= layout.BLOCK
-        t = (
-            _inflation(blocks, state.size[k, i], variance_q[i], known, own, late, rules.leaps)
-            if not is_hidden
-            else np.inf
-        )
+        t = np.inf
+        if not hidden and own > layout.BLOCK:
+            t = _inflation(blocks, state.size[k, i], variance_q[i], known, own, late, rules.leaps)
         if first or state.size_threshold[k, i] == np.inf or t == np.inf:
             state.size_cusum[k, i], state.size_onset[k, i] = 0.0, state.seen[k]
         allowance = 0.5 * rules.step + _ERRORS * np.sqrt(min(t, own) / own)
@@ -415,9 +412,9 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
             _vote(state, k, answers[t])
             alarm |= learn_record(state, k, rules, x, offset, time, still)
         if units > 1 and state.records % layout.SHARE_BLOCK == 0:
-            # Of a block in which a feature got stuck, or went on, not all records are known.
-            is_whole = rules.leaps == 0 or state.count.sum() == layout.SHARE_BLOCK
-            for k in range(1, units) if is_whole else range(0):
+            # While a feature is stuck, or may be, records go to other cells, or to none.
+            is_known = state.count.sum() == layout.SHARE_BLOCK and not may_be_stuck(state, rules.d)
+            for k in range(1, units) if is_known or rules.leaps == 0 else range(0):
                 alarm |= close_share_block(state, k, rules, offset, time)
             state.count[:] = 0
         if alarm or is_over(state, rules, units):

@@ -156,10 +156,10 @@ class DriftWatch(Parametrised):
             Returns the number of confirmed clusters of the engine's first level; called where it matters.
         """
         state, records = self._state, self.records
-        # Clusters of records with a feature that is stuck are gone when it is no longer.
-        if is_any_stuck(state) or is_settling(state, self._rules, self._units):
+        if records == 0 or records % layout.STRIDE or is_settling(state, self._rules, self._units):
             return False
-        if records == 0 or records % layout.STRIDE:
+        # Clusters of records with a feature that is stuck are gone when it is no longer.
+        if is_any_stuck(state):
             return False
         young = state.next_look <= layout.YOUNG and records >= state.next_look
         while young and state.next_look <= records:
@@ -246,10 +246,9 @@ class DriftWatch(Parametrised):
                 arrays["plain"] = np.zeros((cells + 1, 6, channels_of(dimension)))
                 arrays["steps"] = np.zeros((dimension, 10))
             if arrays["steps"].shape == (dimension, 10):  # Where the features have been was not kept then.
-                steps, head = arrays["steps"], arrays["head"].copy()
-                arrays["steps"] = np.column_stack((steps, steps[:, :1], steps[:, :1], np.zeros(dimension)))
-                head[-1] = head[0]
-                arrays["head"] = head
+                places = np.repeat(arrays["steps"][:, :1], 2, axis=1)
+                arrays["steps"] = np.column_stack((arrays["steps"], places, np.zeros(dimension)))
+                arrays["head"] = np.append(arrays["head"][:-1], arrays["head"][:1])
             watch._state = new_state(dimension, cells)
             put_state(watch._state, arrays)
         except (KeyError, TypeError, ValueError, IndexError, ParameterError) as error:

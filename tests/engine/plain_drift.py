@@ -102,7 +102,7 @@ class PlainDrift:
         alarms = [self.take(unit, x, offset) for unit in watching]
         alarms[0] |= rough
         if len(self.centres) >= 2 and self.t % 64 == 0:
-            if not self.leaps or sum(unit.number.CNT for unit in self.units) == 64:
+            if not self.leaps or (sum(unit.number.CNT for unit in self.units) == 64 and not self.unclear(self.d)):
                 alarms += [self.close_block(unit, offset) for unit in self.units[1:]]
             for unit in self.units:
                 unit.number.CNT = 0
@@ -526,7 +526,7 @@ class PlainDrift:
             if sums:
                 self.restart(unit)
                 self.steady = self.steady if k else self.t
-                for c in self.steps if k == 0 and unit.number.RETURNS < self.ordinary else []:
+                for c in self.steps if k == 0 and self.ordinary > unit.number.RETURNS else []:
                     c.BOTTOM = c.TOP = c.X
                 self.moved += k > 0
             if shares[k] >= 0.5:
