@@ -95,7 +95,7 @@ def _wake(state, i):
 
 @jit
 def _leave(state, i, x, known):
-    """Take a record that is beyond all before, or follows one: a feature goes on by ordinary steps, or is away."""
+    """Take a value that may be beyond all before: a feature goes on by ordinary steps, or is away."""
     bottom, top = state.bottom[i], state.top[i]
     beyond = max(bottom - x, x - top)
     if not known or beyond * state.changes[i] <= _FARTHEST * state.most[i]:
@@ -115,12 +115,12 @@ def follow_steps(state, x, grain):
     # After a change of the stream its steps may be other ones, too.
     alarm, records = False, state.records
     known, rate = records - state.steady > layout.STREAM_BASE, max(_RATE, 1.0 / records)
+    if records == 1:
+        state.bottom[:] = state.top[:] = x
+    leaves = False
     for i in range(len(x)):
+        leaves |= (x[i] < state.bottom[i]) | (x[i] > state.top[i]) | (state.away[i] > 0.0)
         step = abs(x[i] - state.last[i]) if records > 1 else 0.0
-        if records == 1:
-            state.bottom[i] = state.top[i] = x[i]
-        elif not state.bottom[i] <= x[i] <= state.top[i] or state.away[i] > 0.0:
-            _leave(state, i, x[i], known)
         state.last[i] = x[i]
         is_change = step > max(_CHANGE * state.least[i], grain[i])
         if is_change:
@@ -132,6 +132,8 @@ def follow_steps(state, x, grain):
             state.longest[i] = max(state.longest[i], pause * part)
         is_bounded = records > _FEW and state.most[i] > 0.0
         state.steps[i] += min(step, _FARTHEST * state.most[i]) if is_bounded else step
+    for i in range(len(x)) if leaves else range(0):
+        _leave(state, i, x[i], known)
     if records % layout.BLOCK != 0:
         return False
     for i in range(len(x)):

@@ -147,13 +147,13 @@ class PlainDrift:
             step = abs(v - c.X) if self.t > 1 else 0.0
             if self.t == 1:
                 c.BOTTOM = c.TOP = v
-            self.leave(c, v, known)
             c.X = v
             changes = step > max(0.04 * c.LO, g)
             if changes:
                 pause, c.MOVED = self.t - c.MOVED, float(self.t)
                 c.N += (1.0 / pause - c.N) * min(pause * max(1.0 / 512.0, 1.0 / self.t), 1.0)
                 c.LONG = max(c.LONG, pause * (1.2 / 3.0 if c.HELD >= 2 else 1.0))
+            self.leave(c, v, known)
             c.SUM += min(step, 8.0 * c.HI) if self.t > 64 and c.HI > 0.0 else step
             if self.t % 8:
                 continue
