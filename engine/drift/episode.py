@@ -19,7 +19,7 @@ from resonance.engine.drift.changes import (
 )
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_evidence
-from resonance.engine.drift.steps import HELD_STUCK, hold_steps, step_change, step_evidence, take_steps
+from resonance.engine.drift.steps import hold_steps, is_any_stuck, step_change, step_evidence, take_steps
 from resonance.kernels.arithmetic import jit
 
 _LONGEST = 8
@@ -153,7 +153,7 @@ def is_over(state, rules, units):
     What is noisy beside changes of units, or for long, is usual.
     """
     lasted = state.records - 1 - state.start
-    if state.open == 0 or lasted < rules.hold or is_settling(state, rules, units) or (state.held >= HELD_STUCK).any():
+    if state.open == 0 or lasted < rules.hold or is_settling(state, rules, units) or is_any_stuck(state):
         return False
     return lasted >= _LONGEST * rules.hold or _concerns_units(state) or not state.held.any()
 

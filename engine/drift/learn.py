@@ -243,14 +243,6 @@ def _accumulate(before, onset, excess, up, down, now):
     return after, (now + 1.0 if after == 0.0 else onset)
 
 
-@inline
-def _is_beyond(state, k, i):
-    """Whether a cumulative sum of a channel is beyond its threshold."""
-    s, q, high, limit = state.cusum[k, i], state.size_cusum[k, i], state.size_threshold[k, i], state.threshold[k, i]
-    limit *= abs(state.back[k, i]) if s * state.back[k, i] > 0.0 else 1.0
-    return (abs(s) >= limit) | (q >= high) | (-q >= high * layout.DOWN)
-
-
 @jit
 def _follow(state, k, seen, value, clipped, size):
     """Move the cumulative sums of a watched unit; return whether one is beyond its threshold."""
@@ -264,14 +256,12 @@ def _follow(state, k, seen, value, clipped, size):
         excess, up = (size[i] - state.size[k, i]) * state.size_inverse_spread[k, i], state.size_allowed[k, i]
         q, state.size_onset[k, i] = _accumulate(state.size_cusum[k, i], state.size_onset[k, i], excess, up, up, now)
         state.cusum[k, i], state.size_cusum[k, i] = s, q
-        alarm |= _is_beyond(state, k, i)
-    if not alarm:
-        return False
-    for i in range(len(clipped)):
-        # Until it is clear records may go to other cells, too.
-        if _is_beyond(state, k, i) and not may_be_stuck(state, i if k == 0 else len(state.last)):
-            return True
-    return False
+        high, limit = state.size_threshold[k, i], state.threshold[k, i]
+        limit *= abs(state.back[k, i]) if s * state.back[k, i] > 0.0 else 1.0
+        if (abs(s) >= limit) | (q >= high) | (-q >= high * layout.DOWN):
+            # Until it is clear records may go to other cells, too.
+            alarm |= not may_be_stuck(state, i if k == 0 else len(state.last))
+    return alarm
 
 
 @jit
@@ -416,7 +406,7 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
         if state.records % layout.BLOCK == 0:
             still = is_any_stuck(state)
         alarm = learn_record(state, 0, rules, x, offset, time, still) | rough
-        if units > 1 and not (still and (state.held >= HELD_STUCK).all()):
+        if units > 1 and not (still and state.held.min() >= HELD_STUCK):
             k = _nearest(state, cells, x, still) + 1
             state.count[k] += 1
             _vote(state, k, answers[t])

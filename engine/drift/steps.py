@@ -73,10 +73,7 @@ def may_be_stuck(state, channel):
 @jit
 def is_any_stuck(state):
     """Whether any feature has been reported as stuck, and is so still."""
-    found = False
-    for held in state.held:
-        found |= held >= HELD_STUCK
-    return found
+    return state.held.max() >= HELD_STUCK
 
 
 @jit
