@@ -92,7 +92,7 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
             _restart_features(state, k, rules, base)
             if k == 0:
                 state.steady = state.records
-                if state.returns[0] < rules.ordinary:
+                if state.returns[0] == 0:
                     state.bottom[:] = state.top[:] = state.last
             state.moved_cells += k > 0
         if share >= CLEAR:

@@ -526,7 +526,7 @@ class PlainDrift:
             if sums:
                 self.restart(unit)
                 self.steady = self.steady if k else self.t
-                for c in self.steps if k == 0 and self.ordinary > unit.number.RETURNS else []:
+                for c in self.steps if k == 0 and unit.number.RETURNS == 0 else []:
                     c.BOTTOM = c.TOP = c.X
                 self.moved += k > 0
             if shares[k] >= 0.5:
