@@ -12,7 +12,7 @@ from resonance.engine.prepare.axes import MIDDLE, PrincipalAxes, common_length
 from resonance.engine.prepare.columns import Columns
 from resonance.engine.prepare.parameters import PreparationParameters
 from resonance.engine.prepare.rescaling import LOOK, RangeWatch, Rescaling, Settling, rescale
-from resonance.engine.prepare.scaling import Described, sinh_and_slope, spread_steps
+from resonance.engine.prepare.scaling import Described, bent_grain, sinh_and_slope, spread_steps
 from resonance.engine.prepare.transform import problem, transform_and_project
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import MAX_RECORDS, require
@@ -439,6 +439,7 @@ class Preparation:
         preparation.apply(np.zeros((1, 1)))
         preparation.to_input_units(np.ones(1), np.ones(1))
         sinh_and_slope(0.5)
+        bent_grain(np.zeros((2, 2))[:, 0], 0.0, 1.0, 1.0, np.zeros((2, 2))[:, 1])
         spread_steps(np.zeros((1, 1)), np.ones(1), 0, 1)
         watching = cls(["x"], warmup_records=2, rescale=True)
         watching.hold(np.eye(2)[:, :1])
