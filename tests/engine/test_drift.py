@@ -613,3 +613,13 @@ def test_a_rounded_feature_that_is_skewed_is_stuck_too():
     [channel] = changes[0].units[0].channels
     assert (len(changes), channel.ratio) == (1, 0.0)
     assert changes[0].record < 6_100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_off_each_weekend_is_known_after_two(seed):
+    rng, t = np.random.default_rng(seed), np.arange(8 * 2_016)[:, None]
+    X = 1.0 + 0.1 * np.sin(2 * np.pi * (t / 288 + rng.random(2)))
+    X = np.where(t // 288 % 7 >= 5, 0.0, X) + 0.02 * rng.normal(size=(len(t), 2))
+    changes, _ = learn(DriftWatch(2, returning=2, leaps=1), X, np.zeros(len(X), int), found=list)
+    drifts = [change.record for change in changes if change.kind == "drift"]
+    assert len(drifts) <= 3 and max(drifts) < 2 * 2_016
