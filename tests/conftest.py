@@ -4,6 +4,7 @@ import ctypes
 import gc
 from collections import Counter, defaultdict
 from contextlib import contextmanager
+from itertools import islice
 
 import pytest
 from resonance.pipeline.kafka import librdkafka
@@ -129,7 +130,7 @@ def long_first(items, processes):
     short = iter([item for item in items if item not in long])
     size = -(-len(items) // processes)
     for part in parts:
-        part += [item for item, _ in zip(short, range(size - len(part)), strict=False)]
+        part.extend(islice(short, max(0, size - len(part))))
     return [item for part in parts for item in part] + list(short)
 
 
