@@ -25,7 +25,7 @@ pytestmark = pytest.mark.broker
 @pytest.fixture(autouse=True)
 def of_toys(monkeypatch):
     """Let resets begin the tasks of these tests."""
-    for module in ("reset", "versions"):
+    for module in ("reset", "models"):
         monkeypatch.setattr(f"resonance.pipeline.recovery.{module}.tasks_of", lambda _: ToyTask)
 
 
