@@ -35,7 +35,7 @@ def prepared(X: Array) -> tuple[FloatArray, FloatArray]:
     preparation.hold(X[: preparation.wanted])
     first = preparation.freeze()
     records = np.ascontiguousarray(np.concatenate([first, preparation.apply(X[len(first) :])]))
-    return records, preparation.grain()
+    return records, np.broadcast_to(preparation.grain(records), records.shape).copy()
 
 
 def watched(X: FloatArray, grain: FloatArray, engine: str, own: Any = None) -> Iterator[Alarm]:
@@ -48,7 +48,7 @@ def watched(X: FloatArray, grain: FloatArray, engine: str, own: Any = None) -> I
         centres = None if drift.watch is None else drift.watch._state.centre[: drift.watch.cells].copy()
         offsets = np.arange(at, at + len(rows))
         answers = model.learn(rows).cluster[:, 0]
-        for _, found in drift.learn(model, rows, answers, Marks(offsets, offsets), grain):
+        for _, found in drift.learn(model, rows, answers, Marks(offsets, offsets), grain[at : at + len(rows)]):
             if found.change.kind == "drift":
                 yield _alarm(found.change, None if own is None else X[own], centres)
         at += len(rows)

@@ -8,7 +8,7 @@ from resonance.engine.base import FloatArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_after
-from resonance.engine.drift.steps import is_stuck, step_evidence, step_ratio, steps_since
+from resonance.engine.drift.steps import step_change, step_evidence, step_ratio, steps_since
 
 ChangeKind = Literal["drift", "settled", "recovered"]
 FeatureChange = Literal["moved", "widened", "narrowed"]
@@ -259,13 +259,14 @@ def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, shar
             if strongest[c] < CLEAR:
                 break
             one, (s, q, rough) = (k, c), each[c].tolist()
-            if rough >= CLEAR and (rough >= max(s, q) or is_stuck(state, c)):
+            steps = step_change(state, c) if rough >= CLEAR else ""
+            if steps == "stuck" or (steps and rough >= max(s, q)):
                 ratio = step_ratio(state, c)
                 now = state.last[c] if ratio < 1.0 else _mean_since(state, one, _onset_of_steps(state, k, c))
                 # A wave goes less far by itself.
-                is_far = abs(now - means[c]) > layout.CLIP * spreads[c]
-                after[c] = now if ratio < 1.0 or is_far else means[c]
-                change = "widened" if ratio > 1.0 else "narrowed"
+                is_far = steps != "noisy" or abs(now - means[c]) > layout.CLIP * spreads[c]
+                after[c] = now if is_far else means[c]
+                change = "moved" if steps == "far" else "widened" if steps == "noisy" else "narrowed"
                 found = float(means[c]), float(after[c]), float(spreads[c]), ratio
                 channels.append(ChangedChannel(c, change, rough, *found))
                 continue

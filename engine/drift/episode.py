@@ -19,7 +19,7 @@ from resonance.engine.drift.changes import (
 )
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_evidence
-from resonance.engine.drift.steps import HELD_STUCK, hold_steps, is_stuck, take_steps
+from resonance.engine.drift.steps import hold_steps, is_any_stuck, step_change, step_evidence, take_steps
 from resonance.kernels.arithmetic import jit
 
 _LONGEST = 8
@@ -58,6 +58,16 @@ def _restart_share(state: WatchState, k: int) -> None:
     state.share_flag[k] = 1
 
 
+def _forget_sums(state: WatchState, stuck: list[int]) -> None:
+    """Let the steps alone speak of what is stuck: it has moved sums that hold it, and put records into other cells."""
+    forgotten = np.zeros(state.cusum.shape, dtype=np.bool_)
+    forgotten[1:] = forgotten[:, stuck] = forgotten[:, len(state.sign) :] = True
+    for sums, onsets in ((state.cusum, state.onset), (state.size_cusum, state.size_onset)):
+        sums[forgotten] = 0.0
+        onsets[:] = np.where(forgotten, state.seen[:, None], onsets)
+    state.count[:] = 0
+
+
 def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list[ChangedUnit]]:
     """Open an episode, or let further units join it; return whether it is new, and what has changed in each unit."""
     opens, found = not state.open, []
@@ -65,22 +75,25 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
         state.open, state.start = 1, state.records - 1
         state.moved_cells = state.moved_shares = state.gone = 0
         state.episodes += 1
+    steps = step_evidence(state, 0)[: rules.d] >= CLEAR
+    changes = {i: step_change(state, i) for i in np.flatnonzero(steps).tolist()}
+    if stuck := [i for i in changes if changes[i] == "stuck"]:
+        _forget_sums(state, stuck)
     for k in range(units):
         each, share = strengths(state, k), share_evidence(state, k)
         if each.max() < CLEAR and share < CLEAR:
             continue
         found.append(changed_unit(state, rules, k, each, share))
-        sums, steps = each[:, :2], each[: rules.d, 2]
-        # Of what is stuck the steps say all.
-        for i in np.flatnonzero(steps >= CLEAR).tolist():
-            sums[i] = 0.0 if is_stuck(state, i) else sums[i]
-        if opens:
+        if opens and k == 0:
             # Steps have a baseline of their own.
-            hold_steps(state, steps >= CLEAR)
-        if sums.max() >= CLEAR:
+            hold_steps(state, steps)
+        if each[:, :2].max() >= CLEAR or (k == 0 and "far" in changes.values()):
             base = layout.BASE if k else layout.STREAM_BASE
             _restart_features(state, k, rules, base)
-            state.steady = state.steady if k else state.records
+            if k == 0:
+                state.steady = state.records
+                if state.returns[0] == 0:
+                    state.bottom[:] = state.top[:] = state.last
             state.moved_cells += k > 0
         if share >= CLEAR:
             _restart_share(state, k)
@@ -140,7 +153,7 @@ def is_over(state, rules, units):
     What is noisy beside changes of units, or for long, is usual.
     """
     lasted = state.records - 1 - state.start
-    if state.open == 0 or lasted < rules.hold or is_settling(state, rules, units) or (state.held >= HELD_STUCK).any():
+    if state.open == 0 or lasted < rules.hold or is_settling(state, rules, units) or is_any_stuck(state):
         return False
     return lasted >= _LONGEST * rules.hold or _concerns_units(state) or not state.held.any()
 

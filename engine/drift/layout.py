@@ -124,6 +124,9 @@ class WatchState(Table):
     moved: FloatArray = _step()  # the last of them
     longest: FloatArray = _step()  # most records from one to the next; of those while it was held as stuck a part
     held: FloatArray = _step()  # 1: it has been reported as noisy, 2: as stuck, and is so still
+    bottom: FloatArray = _step()  # between which all of its records have been
+    top: FloatArray = _step()
+    away: FloatArray = _step()  # records in a row that are further beyond these than they are apart
 
     seen: IntArray = _number(high="records")  # records since the restart
     check: IntArray = _number()  # of them at which the next baseline is due

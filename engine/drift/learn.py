@@ -4,7 +4,7 @@ import numpy as np
 from resonance.engine.drift import layout
 from resonance.engine.drift.episode import is_over, is_settling
 from resonance.engine.drift.shares import close_share_block
-from resonance.engine.drift.steps import HELD_STUCK, follow_steps, is_any_stuck
+from resonance.engine.drift.steps import HELD_STUCK, follow_steps, is_any_stuck, may_be_stuck
 from resonance.kernels.arithmetic import inline, jit
 from resonance.kernels.borrowed import borrow
 
@@ -23,19 +23,22 @@ _LATE = 8
 
 
 @jit
-def _inflation(sums, mean, variance, known, records, late):
+def _inflation(sums, mean, variance, known, records, late, leaps):
     """Return the long-run variance by the variance, from the means of blocks; infinite where it is not known yet.
 
     `sums` are those of their squares, and of their products with the one before. `known` is what it was before the last
-    change, 0 for nothing; if it is `late`, it is believed as it is.
+    change, 0 for nothing, and stays that as long as so few records cannot show it; if it is `late`, it is believed as
+    it is.
     """
+    most = records / 32.0
+    if leaps > 0 and known > most:
+        return known
     (total, cross), blocks = sums, records // layout.BLOCK
     of_blocks = total / blocks - mean * mean
     if of_blocks <= 0.0:
         return 1.0
     r = min(max((cross / (blocks - 1) - mean * mean) / of_blocks, 0.0), 0.9)
     t = (layout.BLOCK * of_blocks / variance) * ((1.0 + r) / (1.0 - r))
-    most = records / 32.0
     if known > 0.0:
         most = min(most, 2.0 * known)
     elif t > most and not late:
@@ -125,7 +128,7 @@ def take_baseline(state, k, rules, records, base):
                 up = down = far / rules.root
         own, late = records - state.began[k, i], records >= _LATE * base
         blocks, known = (state.block_squares[k, i], state.block_products[k, i]), state.inflation[k, i]
-        t = _inflation(blocks, state.mean[k, i], variance[i], known, own, late) if own > 0 else np.inf
+        t = _inflation(blocks, state.mean[k, i], variance[i], known, own, late, rules.leaps) if own > 0 else np.inf
         # Where it is unknown for what goes to and fro, it is for absolute values, and sums that hold the feature.
         blind |= returning and t == np.inf
         t = np.inf if blind and i >= rules.d else t
@@ -145,8 +148,9 @@ def take_baseline(state, k, rules, records, base):
             back = rules.threshold / least * t * _leap(largest * rho, abs(half), least, rules.leaps)
             state.back[k, i] *= max(back / high, 1.0)
         blocks, known = (state.size_squares[k, i], state.size_products[k, i]), state.size_inflation[k, i]
-        is_hidden = hidden or own <= layout.BLOCK
-        t = _inflation(blocks, state.size[k, i], variance_q[i], known, own, late) if not is_hidden else np.inf
+        t = np.inf
+        if not hidden and own > layout.BLOCK:
+            t = _inflation(blocks, state.size[k, i], variance_q[i], known, own, late, rules.leaps)
         if first or state.size_threshold[k, i] == np.inf or t == np.inf:
             state.size_cusum[k, i], state.size_onset[k, i] = 0.0, state.seen[k]
         allowance = 0.5 * rules.step + _ERRORS * np.sqrt(min(t, own) / own)
@@ -191,7 +195,7 @@ def _measure_range(state, k, rules, seen, x):
 def _standardise(state, k, rules, x, value, clipped, size, still):
     """Write the value of every channel in widths of its range, that cut at three of them, and the absolute of this.
 
-    Of a feature that has been reported as stuck the means of a watched unit stand for them.
+    Of a feature that has been reported as stuck, and of sums that hold one, the means of a watched unit stand for them.
     """
     d = rules.d
     for i in range(d):
@@ -199,11 +203,6 @@ def _standardise(state, k, rules, x, value, clipped, size, still):
         value[i] = v = min(max(v, -layout.FARTHEST), layout.FARTHEST)
         clipped[i] = v = min(max(v, -layout.CLIP), layout.CLIP)
         size[i] = abs(v)
-    for i in range(d) if still and state.watched[k] == 1 else range(0):
-        if state.held[i] >= HELD_STUCK:
-            value[i] = clipped[i] = state.mean[k, i]
-            size[i] = state.size[k, i]
-            state.squares[k, i] += 1.0 / (state.inverse_spread[k, i] * state.inverse_spread[k, i])
     if d >= 2:
         one = other = 0.0
         for i in range(d):
@@ -213,6 +212,11 @@ def _standardise(state, k, rules, x, value, clipped, size, still):
             value[i] = total / rules.root
             clipped[i] = min(max(value[i], -layout.CLIP), layout.CLIP)
             size[i] = abs(clipped[i])
+    for i in range(len(value)) if still and state.watched[k] == 1 else range(0):
+        if i >= d or state.held[i] >= HELD_STUCK:
+            value[i] = clipped[i] = state.mean[k, i]
+            size[i] = state.size[k, i]
+            state.squares[k, i] += 1.0 / (state.inverse_spread[k, i] * state.inverse_spread[k, i])
 
 
 @jit
@@ -254,7 +258,9 @@ def _follow(state, k, seen, value, clipped, size):
         state.cusum[k, i], state.size_cusum[k, i] = s, q
         high, limit = state.size_threshold[k, i], state.threshold[k, i]
         limit *= abs(state.back[k, i]) if s * state.back[k, i] > 0.0 else 1.0
-        alarm |= (abs(s) >= limit) | (q >= high) | (-q >= high * layout.DOWN)
+        if (abs(s) >= limit) | (q >= high) | (-q >= high * layout.DOWN):
+            # Until it is clear records may go to other cells, too.
+            alarm |= not may_be_stuck(state, i if k == 0 else len(state.last))
     return alarm
 
 
@@ -357,12 +363,14 @@ _MOST_VOTES = 64
 
 
 @jit
-def _nearest(state, cells, x):
-    """Return the cell whose centre is nearest, the first of equally near ones."""
+def _nearest(state, cells, x, still):
+    """Return the cell whose centre is nearest, the first of equally near ones; what is stuck says nothing of it."""
     best, found = np.inf, 0
     for c in range(cells):
         total = 0.0
         for i in range(len(x)):
+            if still and state.held[i] >= HELD_STUCK:
+                continue
             e = x[i] - state.centre[c, i]
             total += e * e
         if total < best:
@@ -392,20 +400,23 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
     for t in range(start, len(batch)):
         state.records += 1
         x, offset, time = batch[t], offsets[t], times[t]
-        rough = rules.leaps > 0 and follow_steps(state, x, grain)
+        rough = rules.leaps > 0 and follow_steps(state, x, grain[t % len(grain)])
         # While baselines are new ones a change of steps waits: their end would say nothing of it.
         rough = rough and state.watched[0] == 1 and not is_settling(state, rules, units)
         if state.records % layout.BLOCK == 0:
             still = is_any_stuck(state)
         alarm = learn_record(state, 0, rules, x, offset, time, still) | rough
-        if units > 1:
-            k = _nearest(state, cells, x) + 1
+        if units > 1 and not (still and state.held.min() >= HELD_STUCK):
+            k = _nearest(state, cells, x, still) + 1
             state.count[k] += 1
             _vote(state, k, answers[t])
             alarm |= learn_record(state, k, rules, x, offset, time, still)
-            if state.records % layout.SHARE_BLOCK == 0:
-                for k in range(1, units):
-                    alarm |= close_share_block(state, k, rules, offset, time)
+        if units > 1 and state.records % layout.SHARE_BLOCK == 0:
+            # While a feature is stuck, or may be, records go to other cells, or to none.
+            is_known = state.count.sum() == layout.SHARE_BLOCK and not may_be_stuck(state, rules.d)
+            for k in range(1, units) if is_known or rules.leaps == 0 else range(0):
+                alarm |= close_share_block(state, k, rules, offset, time)
+            state.count[:] = 0
         if alarm or is_over(state, rules, units):
             return t + 1, alarm
     return len(batch), False

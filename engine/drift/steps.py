@@ -1,8 +1,10 @@
-"""How a stream goes from record to record: whether a feature is stuck, or noisy, also on a wave.
+"""How a stream goes from record to record: whether a feature is stuck, noisy or far away, also on a wave.
 
-A wave hides both from sums that know nothing of order: what is stuck stays between its ends, and what is noisy adds
-little to its spread.
+A wave hides them from sums that know nothing of order: what is stuck stays between its ends, what is noisy adds little
+to its spread, and what goes far away might come back, as a wave does.
 """
+
+from typing import Literal
 
 import numpy as np
 from resonance.engine.base import BoolArray, FloatArray
@@ -34,8 +36,12 @@ _CHANGES = 30.0
 """Changes that would have come while a feature is stuck: by chance there is none once in e^30."""
 _PAUSES, _KNOWN = 3.0, 1.2
 """How many times as long as any pause before it is, and as one that has been reported: a rest may come each night."""
+_UNCLEAR = 0.25
+"""Part of what shows that a feature is stuck from which that is waited for: at most four times as long."""
 _AWAKE, _WAKES = 0.25, 2.75
 """What a block with a change adds to `held` of what was stuck, and where it is no longer: a glitch is in two blocks."""
+_AWAY = 32.0
+"""Records in a row further beyond all there was than that is wide, from which on a feature is far away."""
 _FARTHEST, _FEW = 8.0, 64
 """Mean steps that one step counts at most, and records before which it counts as it is."""
 
@@ -51,12 +57,23 @@ def _beyond(state, i):
 
 
 @jit
+def may_be_stuck(state, channel):
+    """Whether a feature, or one of those in a sum, is about to be seen as stuck, or is as soon as baselines are there.
+
+    What is stuck far off moves sums before that: it is one change.
+    """
+    d = len(state.last)
+    for i in range(channel, channel + 1) if channel < d else range(d):
+        stuck = _beyond(state, i)[1]
+        if state.held[i] < HELD_STUCK and stuck >= _UNCLEAR and (stuck < 1.0 or state.open == 1):
+            return True
+    return False
+
+
+@jit
 def is_any_stuck(state):
     """Whether any feature has been reported as stuck, and is so still."""
-    found = False
-    for held in state.held:
-        found |= held >= HELD_STUCK
-    return found
+    return state.held.max() >= HELD_STUCK
 
 
 @jit
@@ -74,6 +91,19 @@ def _wake(state, i):
 
 
 @jit
+def _leave(state, i, x, known):
+    """Take a value that may be beyond all before: a feature goes on by ordinary steps, or is away."""
+    bottom, top = state.bottom[i], state.top[i]
+    beyond = max(bottom - x, x - top)
+    if not known or beyond * state.changes[i] <= _FARTHEST * state.most[i]:
+        state.bottom[i], state.top[i], state.away[i] = min(bottom, x), max(top, x), 0.0
+    elif beyond <= top - bottom:
+        state.away[i] = 0.0
+    elif state.held[i] < HELD_STUCK:
+        state.away[i] += 1.0
+
+
+@jit
 def follow_steps(state, x, grain):
     """Take the step to a record; return whether a feature is stuck or noisy.
 
@@ -82,7 +112,11 @@ def follow_steps(state, x, grain):
     # After a change of the stream its steps may be other ones, too.
     alarm, records = False, state.records
     known, rate = records - state.steady > layout.STREAM_BASE, max(_RATE, 1.0 / records)
+    if records == 1:
+        state.bottom[:] = state.top[:] = x
+    leaves = False
     for i in range(len(x)):
+        leaves |= (x[i] < state.bottom[i]) | (x[i] > state.top[i]) | (state.away[i] > 0.0)
         step = abs(x[i] - state.last[i]) if records > 1 else 0.0
         state.last[i] = x[i]
         is_change = step > max(_CHANGE * state.least[i], grain[i])
@@ -95,6 +129,8 @@ def follow_steps(state, x, grain):
             state.longest[i] = max(state.longest[i], pause * part)
         is_bounded = records > _FEW and state.most[i] > 0.0
         state.steps[i] += min(step, _FARTHEST * state.most[i]) if is_bounded else step
+    for i in range(len(x)) if leaves else range(0):
+        _leave(state, i, x[i], known)
     if records % layout.BLOCK != 0:
         return False
     for i in range(len(x)):
@@ -120,28 +156,31 @@ def follow_steps(state, x, grain):
         if noisy < 1.0 and state.held[i] != HELD_NOISY:
             state.smooth[i] = records
         alarm |= known and state.held[i] == 0.0 and (records - state.smooth[i] >= _LASTS or stuck >= 1.0)
+        alarm |= state.away[i] >= _AWAY and not may_be_stuck(state, i)
     return alarm
 
 
 def step_evidence(state: WatchState, k: int) -> FloatArray:
-    """Return the evidence that each channel of a unit is noisy or stuck, 1 where it is."""
+    """Return the evidence that each channel of a unit is noisy, stuck or far away, 1 where it is and was not before."""
     found = np.zeros(state.mean.shape[1])
-    for i in range(len(state.rough)) if k == 0 else ():
+    for i in np.flatnonzero(state.held < HELD_STUCK) if k == 0 else ():
         # What is a quarter short of it has half of the evidence.
-        found[i] = min(max(2.0 * max(*_beyond(state, i)) - 1.0, 0.0), _MOST)
+        found[i] = min(max(2.0 * max(*_beyond(state, i), state.away[i] / _AWAY) - 1.0, 0.0), _MOST)
     return found
 
 
-def is_stuck(state: WatchState, channel: int) -> bool:
-    """Whether a feature that is noisy or stuck is stuck."""
+def step_change(state: WatchState, channel: int) -> Literal["stuck", "noisy", "far"]:
+    """Return which of these a feature is that is one."""
     noisy, stuck = _beyond(state, channel)
-    return bool(stuck >= noisy)
+    far = state.away[channel] / _AWAY
+    return "stuck" if stuck >= max(noisy, min(far, 1.0)) else "noisy" if noisy > far else "far"
 
 
 def steps_since(state: WatchState, channel: int) -> int:
-    """Return the record of the stream since which a feature is stuck, or about since which it is noisy."""
-    if is_stuck(state, channel):
-        return int(state.moved[channel])
+    """Return the record of the stream since which a feature is stuck or far, or about since which it is noisy."""
+    change = step_change(state, channel)
+    if change != "noisy":
+        return int(state.moved[channel] if change == "stuck" else state.records - state.away[channel])
     # The mean of late comes to the bound the sooner the noisier a feature is.
     beyond = (NOISY - 1.0) / max(state.rough[channel] / state.most[channel] - 1.0, NOISY - 1.0)
     behind = layout.BLOCK * log(max(1.0 - beyond, 1e-9)) / log(1.0 - _LATE)
@@ -149,18 +188,20 @@ def steps_since(state: WatchState, channel: int) -> int:
 
 
 def step_ratio(state: WatchState, channel: int) -> float:
-    """Return how many times as long the steps of late are as usual ones; 0 of what is stuck."""
-    if is_stuck(state, channel):
-        return 0.0
+    """Return how many times as long the steps of late are as usual ones; 0 of what is stuck, 1 of what is far."""
+    change = step_change(state, channel)
+    if change != "noisy":
+        return 0.0 if change == "stuck" else 1.0
     return float(state.rough[channel] / (np.sqrt(state.least[channel]) * np.sqrt(state.most[channel])))
 
 
 def hold_steps(state: WatchState, changed: BoolArray) -> None:
     """Report the features that changed no more until they are usual again; what is noisy is known from now on."""
     for i in np.flatnonzero(changed).tolist():
-        if is_stuck(state, i):
-            state.held[i] = HELD_STUCK
-        elif state.held[i] == 0.0:
+        change = step_change(state, i)
+        if change == "stuck":
+            state.held[i], state.away[i] = HELD_STUCK, 0.0
+        elif change == "noisy" and state.held[i] == 0.0:
             # Until it is no noisier than before.
             state.held[i], state.smooth[i] = HELD_NOISY, state.most[i]
             state.most[i] = max(state.most[i], state.rough[i])

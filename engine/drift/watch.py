@@ -19,13 +19,13 @@ from resonance.engine.drift.layout import (
     rules_from,
 )
 from resonance.engine.drift.learn import learn_batch
-from resonance.engine.drift.steps import HELD_NOISY
+from resonance.engine.drift.steps import HELD_NOISY, is_any_stuck
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import require, stored_fields
 
-REVISION: Final = 3
+REVISION: Final = 4
 """Raised with every change that alters what a watch reports, or the members of its state."""
 
 KIND: Final = "drift"
@@ -112,7 +112,7 @@ class DriftWatch(Parametrised):
             Cluster of each on the first level; -1 for none.
         offsets, times : ndarray of int64, shape (n,)
             Offset and time of each record, in milliseconds since 1970.
-        grain : ndarray of shape (dimension,), optional
+        grain : ndarray of shape (n, dimension) or (1, dimension), optional
             How far apart values of a feature may be that were one before they were spread over their rounding.
 
         Returns
@@ -127,7 +127,7 @@ class DriftWatch(Parametrised):
         if any(column.shape != (len(batch),) for column in columns):
             raise ValueError(f"{len(batch)} records, but {[len(column) for column in columns]} answers, offsets, times")
         found, first = [], self.records
-        grain = np.zeros(self.dimension) if grain is None else grain
+        grain = np.zeros((1, self.dimension)) if grain is None else grain
         for index, kind, units in self._learned(batch, *columns, grain):
             if kind is not None:
                 found.append(change_of(kind, index, first + index, self.cells, self._rules.threshold, units))
@@ -157,6 +157,9 @@ class DriftWatch(Parametrised):
         """
         state, records = self._state, self.records
         if records == 0 or records % layout.STRIDE or is_settling(state, self._rules, self._units):
+            return False
+        # Clusters of records with a feature that is stuck are gone when it is no longer.
+        if is_any_stuck(state):
             return False
         young = state.next_look <= layout.YOUNG and records >= state.next_look
         while young and state.next_look <= records:
@@ -196,7 +199,8 @@ class DriftWatch(Parametrised):
         """Go on with records in other units: what was x of a feature is ``factor * x + shift``; factors above 0."""
         state, d = self._state, self.dimension
         state.centre[: self.cells] = state.centre[: self.cells] * factor + shift
-        state.last[:] = state.last * factor + shift
+        for place in (state.last, state.bottom, state.top):
+            place[:] = place * factor + shift
         for steps in (state.steps, state.rough, state.least, state.most):
             steps[:] = steps * factor
         state.smooth[:] = np.where(state.held == HELD_NOISY, state.smooth * factor, state.smooth)
@@ -241,6 +245,10 @@ class DriftWatch(Parametrised):
                 arrays |= {"last_mark": np.zeros(1, np.int64), "head": np.append(arrays["head"], 0)}
                 arrays["plain"] = np.zeros((cells + 1, 6, channels_of(dimension)))
                 arrays["steps"] = np.zeros((dimension, 10))
+            if arrays["steps"].shape == (dimension, 10):  # Where the features have been was not kept then.
+                places = np.repeat(arrays["steps"][:, :1], 2, axis=1)
+                arrays["steps"] = np.column_stack((arrays["steps"], places, np.zeros(dimension)))
+                arrays["head"] = np.append(arrays["head"][:-1], arrays["head"][:1])
             watch._state = new_state(dimension, cells)
             put_state(watch._state, arrays)
         except (KeyError, TypeError, ValueError, IndexError, ParameterError) as error:

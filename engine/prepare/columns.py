@@ -14,6 +14,7 @@ from resonance.engine.prepare.scaling import (
     LARGEST,
     asinh,
     bend_of,
+    bent_grain,
     fine_step,
     flag_range,
     inverse_log1p,
@@ -127,15 +128,22 @@ class Columns:
         """Return raw records, the first of which has this number, with values spread over their steps."""
         return spread_steps(raw, self.table.step, number, further) if self._has_steps else raw
 
-    def grain(self) -> FloatArray:
+    def grain(self) -> tuple[FloatArray, list[int]]:
         """Return, for each column, how far apart values may be that were one before they were spread.
 
-        It is 0 of columns with a logarithm, of which that differs from place to place.
+        Of the features beside, which are bent, it differs from place to place (`bend_grain`).
         """
-        table, found = self.table, np.zeros(self._count)
-        if self._has_steps:
-            even = (table.values == 0) & (table.bend == 0.0) & (table.logs == 0)
-            found[table.first[even]] = (table.step / table.width)[even]
+        table, found = self.table, np.zeros((1, self._count))
+        even = (table.values == 0) & (table.bend == 0.0)
+        found[0, table.first[even]] = (table.step / table.width)[even]
+        return found, np.flatnonzero((table.bend > 0.0) & (table.step > 0.0)).tolist()
+
+    def bend_grain(self, grain: FloatArray, bent: list[int], prepared: FloatArray) -> FloatArray:
+        """Return the grain of all features at prepared records."""
+        table, found = self.table, np.repeat(grain, len(prepared), axis=0)
+        for c in bent:
+            j = table.first[c]
+            bent_grain(prepared[:, j], table.low[c], table.width[c], table.step[c] / table.bend[c], found[:, j])
         return found
 
     def transform(self, raw: FloatArray, clip: bool) -> tuple[FloatArray, IntArray, int, int]:

@@ -12,7 +12,7 @@ from resonance.engine.prepare.axes import MIDDLE, PrincipalAxes, common_length
 from resonance.engine.prepare.columns import Columns
 from resonance.engine.prepare.parameters import PreparationParameters
 from resonance.engine.prepare.rescaling import LOOK, RangeWatch, Rescaling, Settling, rescale
-from resonance.engine.prepare.scaling import Described, sinh_and_slope, spread_steps
+from resonance.engine.prepare.scaling import Described, bent_grain, sinh_and_slope, spread_steps
 from resonance.engine.prepare.transform import problem, transform_and_project
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import MAX_RECORDS, require
@@ -119,7 +119,7 @@ class Preparation:
         self._axes = PrincipalAxes.unknown(parameters.axes, len(self.columns)) if parameters.axes else None
         self._number = 0
         self._watch: RangeWatch | None = None
-        self._grain: FloatArray | None = None
+        self._grain: tuple[FloatArray, list[int]] | None = None
 
     @property
     def dimension(self) -> int:
@@ -271,14 +271,15 @@ class Preparation:
         """
         return self._prepared(self._scalable(X))[0]
 
-    def grain(self) -> FloatArray:
-        """Return, for each column, how far apart values may be that were one before they were spread over a step.
+    def grain(self, prepared: FloatArray) -> FloatArray:
+        """Return how far apart values may be that were one before they were spread over a step, 0 where none are.
 
-        0 where none are, or that differs from place to place, as behind a logarithm, and of axes.
+        A row for all these prepared records, or, where a feature is bent, one for each.
         """
         if self._grain is None:
-            self._grain = self._columns.grain() if self._axes is None else np.zeros(self.dimension)
-        return self._grain
+            self._grain = self._columns.grain() if self._axes is None else (np.zeros((1, self.dimension)), [])
+        grain, bent = self._grain
+        return self._columns.bend_grain(grain, bent, prepared) if bent else grain
 
     def transform_next(self, X: ArrayLike) -> FloatArray:
         """Prepare records that are not learned, each as `apply` would the next one; nothing changes."""
@@ -438,6 +439,7 @@ class Preparation:
         preparation.apply(np.zeros((1, 1)))
         preparation.to_input_units(np.ones(1), np.ones(1))
         sinh_and_slope(0.5)
+        bent_grain(np.zeros((2, 2))[:, 0], 0.0, 1.0, 1.0, np.zeros((2, 2))[:, 1])
         spread_steps(np.zeros((1, 1)), np.ones(1), 0, 1)
         watching = cls(["x"], warmup_records=2, rescale=True)
         watching.hold(np.eye(2)[:, :1])

@@ -122,6 +122,14 @@ def sinh_and_slope(u):
     return (value if u >= 0.0 else -value), 0.5 * (more + less)
 
 
+@jit
+def bent_grain(values, low, width, step, out):
+    """Write, for each prepared value of a bent feature, what its `step`, in units of the bend, is there at most."""
+    for i in range(len(values)):
+        t = max(abs(sinh_and_slope(values[i] * width + low)[0]) - step, 0.0)
+        out[i] = step / np.sqrt(1.0 + t * t) / width
+
+
 def is_flag(values: FloatArray) -> bool:
     """Whether a feature has at most two values in the warm-up."""
     return len(np.unique(values)) <= 2

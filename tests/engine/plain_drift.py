@@ -14,7 +14,7 @@ FIELDS = (
     *OUTLIVING,
 )
 PLAIN = ("W", "WW", "FROM", "U", "OLDU", "BACK")
-STEPS = ("X", "SUM", "R", "LO", "HI", "AT", "N", "MOVED", "LONG", "HELD")
+STEPS = ("X", "SUM", "R", "LO", "HI", "AT", "N", "MOVED", "LONG", "HELD", "BOTTOM", "TOP", "AWAY")
 SHARE_OUTLIVING = ("OLDR", "PREVR", "RLO", "RHI")
 SHARE = (
     *("SN", "SNN", "SNP", "PN", "P0", "HU", "MU", "HD", "MD", "HR", "WU", "WD", "OU", "OD", "BU", "BD"),
@@ -84,8 +84,10 @@ class PlainDrift:
 
     def learn(self, x: list[float], answer: int, offset: int, grain: list[float] | None = None) -> None:
         self.t += 1
+        rough = bool(self.leaps) and self.follow_steps(x, grain or [0.0] * self.d)
+        rough = rough and bool(self.units[0].number.WATCHED) and not self.settling()
         watching = [self.units[0]]
-        if len(self.centres) >= 2:
+        if len(self.centres) >= 2 and not all(c.HELD >= 2 for c in self.steps):
             distances = [self.distance(x, centre) for centre in self.centres]
             own = self.units[1 + distances.index(min(distances))]
             n = own.number
@@ -97,12 +99,13 @@ class PlainDrift:
             else:
                 n.NAME, n.VOTE = answer, 1
             watching.append(own)
-        rough = bool(self.leaps) and self.follow_steps(x, grain or [0.0] * self.d)
-        rough = rough and bool(self.units[0].number.WATCHED) and not self.settling()
         alarms = [self.take(unit, x, offset) for unit in watching]
         alarms[0] |= rough
-        if len(watching) > 1 and self.t % 64 == 0:
-            alarms += [self.close_block(unit, offset) for unit in self.units[1:]]
+        if len(self.centres) >= 2 and self.t % 64 == 0:
+            if not self.leaps or (sum(unit.number.CNT for unit in self.units) == 64 and not self.unclear(self.d)):
+                alarms += [self.close_block(unit, offset) for unit in self.units[1:]]
+            for unit in self.units:
+                unit.number.CNT = 0
         if any(alarms):
             if self.opened and not self.settling():
                 self.end(offset)
@@ -132,6 +135,8 @@ class PlainDrift:
     def distance(self, x: list[float], centre: list[float]) -> float:
         total = 0.0
         for i in range(self.d):
+            if self.steps[i].HELD >= 2:
+                continue
             e = x[i] - centre[i]
             total += e * e
         return total
@@ -140,12 +145,15 @@ class PlainDrift:
         alarm, known = False, self.t - self.steady > 512
         for c, v, g in zip(self.steps, x, grain, strict=True):
             step = abs(v - c.X) if self.t > 1 else 0.0
+            if self.t == 1:
+                c.BOTTOM = c.TOP = v
             c.X = v
             changes = step > max(0.04 * c.LO, g)
             if changes:
                 pause, c.MOVED = self.t - c.MOVED, float(self.t)
                 c.N += (1.0 / pause - c.N) * min(pause * max(1.0 / 512.0, 1.0 / self.t), 1.0)
                 c.LONG = max(c.LONG, pause * (1.2 / 3.0 if c.HELD >= 2 else 1.0))
+            self.leave(c, v, known)
             c.SUM += min(step, 8.0 * c.HI) if self.t > 64 and c.HI > 0.0 else step
             if self.t % 8:
                 continue
@@ -167,7 +175,18 @@ class PlainDrift:
             if noisy < 1.0 and c.HELD != 1:
                 c.AT = float(self.t)
             alarm |= known and c.HELD == 0 and (self.t - c.AT >= 128 or stuck >= 1.0)
+            alarm |= c.AWAY >= 32 and not self.unclear(self.steps.index(c))
         return alarm
+
+    def leave(self, c: Any, v: float, known: bool) -> None:
+        """Count the records in a row that are further beyond all before than that is wide, and no ordinary steps."""
+        beyond = max(c.BOTTOM - v, v - c.TOP)
+        if beyond <= 0.0 or not known or beyond * c.N <= 8.0 * c.HI:
+            c.BOTTOM, c.TOP, c.AWAY = min(c.BOTTOM, v), max(c.TOP, v), 0.0
+        elif beyond <= c.TOP - c.BOTTOM:
+            c.AWAY = 0.0
+        elif c.HELD < 2:
+            c.AWAY += 1.0
 
     def wake(self, c: Any) -> None:
         """Let a feature that was stuck go on once it has changed in three blocks."""
@@ -188,17 +207,26 @@ class PlainDrift:
         pause = self.t - c.MOVED
         return c.R / (2.5 * c.HI), min(pause * c.N / 30.0, pause / max(3.0 * c.LONG, 1.0))
 
+    def unclear(self, i: int) -> bool:
+        """Whether a feature, or one of those in a sum, may be stuck."""
+        own = [(c.HELD, self.beyond(c)[1]) for c in (self.steps[i : i + 1] or self.steps)]
+        return any(held < 2 and stuck >= 0.25 and (stuck < 1.0 or self.opened) for held, stuck in own)
+
     def step_evidence(self, c: Any) -> float:
-        return clip(2.0 * max(self.beyond(c)) - 1.0, 0.0, 10.0)
+        return 0.0 if c.HELD >= 2 else clip(2.0 * max(*self.beyond(c), c.AWAY / 32.0) - 1.0, 0.0, 10.0)
+
+    def which(self, c: Any) -> str:
+        noisy, stuck = self.beyond(c)
+        far = c.AWAY / 32.0
+        return "stuck" if stuck >= max(noisy, min(far, 1.0)) else "noisy" if noisy > far else "far"
 
     def is_stuck(self, c: Any) -> bool:
-        noisy, stuck = self.beyond(c)
-        return stuck >= noisy
+        return self.which(c) == "stuck"
 
     def stepped(self, c: Any) -> int:
-        """Return the record of the stream since which a feature is stuck, or noisy."""
-        if self.is_stuck(c):
-            return int(c.MOVED)
+        """Return the record of the stream since which a feature is stuck, noisy or far away."""
+        if self.which(c) != "noisy":
+            return int(c.MOVED if self.is_stuck(c) else self.t - c.AWAY)
         beyond = 1.5 / max(c.R / c.HI - 1.0, 1.5)
         return int(c.AT - min(8 * log(max(1.0 - beyond, 1e-9)) / log(0.875), 48))
 
@@ -220,11 +248,9 @@ class PlainDrift:
                     c.C, c.G = (c.C, 1.0 / max(sqrt(c.G / 31), least)) if i < self.d else (0.0, 1.0)
             return False
         nb = n - 31
-        still = [c.HELD >= 2 and bool(number.WATCHED) for c in self.steps] + [False] * (self.ch - self.d)
-        value = [
-            clip(c.MU if held else (v - c.C) * c.G, -1000.0, 1000.0)
-            for v, c, held in zip(x, unit.channels[: self.d], still[: self.d], strict=True)
-        ]
+        still = [c.HELD >= 2 and bool(number.WATCHED) for c in self.steps]
+        still += [any(still)] * (self.ch - self.d)
+        value = [clip((v - c.C) * c.G, -1000.0, 1000.0) for v, c in zip(x, unit.channels, strict=False)]
         y = [clip(v, -3.0, 3.0) for v in value]
         if self.d >= 2:
             one = other = 0.0
@@ -233,8 +259,11 @@ class PlainDrift:
                 other += -y[i] if bin(i).count("1") % 2 else y[i]
             value += [one / sqrt(self.d), other / sqrt(self.d)]
             y += [clip(v, -3.0, 3.0) for v in value[self.d :]]
+        value, y = (
+            [c.MU if held else v for c, held, v in zip(unit.channels, still, of, strict=True)] for of in (value, y)
+        )
         alarm = False
-        for c, v, w, held in zip(unit.channels, value, y, still, strict=True):
+        for i, (c, v, w, held) in enumerate(zip(unit.channels, value, y, still, strict=True)):
             c.W += v
             c.WW += v * v
             if held:
@@ -244,7 +273,8 @@ class PlainDrift:
             a = c.AL if held else abs(w)
             c.BA += a
             if number.WATCHED:
-                alarm |= self.follow(c, v, w, a, n)
+                # The steps of what may be stuck say more soon.
+                alarm |= self.follow(c, v, w, a, n) and not self.unclear(i if unit is self.units[0] else self.d)
         if nb % 8:
             return alarm
         for c in unit.channels:
@@ -378,13 +408,14 @@ class PlainDrift:
     def inflation(
         self, n: float, total: float, cross: float, mean: float, var: float, known: float, late: bool
     ) -> float:
-        m = n // 8
+        m, most = n // 8, n / 32
+        if self.leaps and known > most:
+            return known
         vb = total / m - mean * mean
         if vb <= 0:
             return 1.0
         r = clip((cross / (m - 1) - mean * mean) / vb, 0.0, 0.9)
         t = (8 * vb / var) * ((1 + r) / (1 - r))
-        most = n / 32
         if known > 0:
             most = min(most, 2 * known)
         elif t > most and not late:
@@ -467,6 +498,13 @@ class PlainDrift:
         ]
 
     def alarm(self, offset: int) -> None:
+        stuck = [self.step_evidence(c) >= 0.5 and self.is_stuck(c) for c in self.steps]
+        stuck += [True] * (self.ch - self.d)
+        for unit in self.units if any(stuck[: self.d]) else []:
+            unit.number.CNT = 0
+            for c, own in zip(unit.channels, stuck, strict=True):
+                if own or unit is not self.units[0]:
+                    c.S, c.Q, c.OS, c.OQ = 0.0, 0.0, float(unit.number.NN), float(unit.number.NN)
         features = [max((max(pair) for pair in self.strengths(unit)), default=0.0) for unit in self.units]
         shares = [max(u.share.WU, u.share.WD) / u.share.HR if inf > u.share.HR else 0.0 for u in self.units]
         concerned = [k for k in range(len(self.units)) if features[k] >= 0.5 or shares[k] >= 0.5]
@@ -477,18 +515,19 @@ class PlainDrift:
             self.event(0, len(concerned), offset)
         for k in concerned:
             unit = self.units[k]
-            still = [k == 0 and self.step_evidence(c) >= 0.5 and self.is_stuck(c) for c in self.steps]
-            still += [False] * (self.ch - self.d)
-            sums = any(max(of[:2]) >= 0.5 and not held for of, held in zip(self.strengths(unit), still, strict=False))
+            sums = any(max(of[:2]) >= 0.5 for of in self.strengths(unit))
+            sums |= k == 0 and any(self.step_evidence(c) >= 0.5 and self.which(c) == "far" for c in self.steps)
             self.describe(k, features[k], shares[k], joined)
             for c in self.steps if k == 0 and not joined else []:
                 if self.step_evidence(c) >= 0.5 and self.is_stuck(c):
-                    c.HELD = 2.0
-                elif self.step_evidence(c) >= 0.5 and c.HELD == 0:
+                    c.HELD, c.AWAY = 2.0, 0.0
+                elif self.step_evidence(c) >= 0.5 and self.which(c) == "noisy" and c.HELD == 0:
                     c.HELD, c.AT, c.HI = 1.0, c.HI, max(c.HI, c.R)
             if sums:
                 self.restart(unit)
                 self.steady = self.steady if k else self.t
+                for c in self.steps if k == 0 and unit.number.RETURNS == 0 else []:
+                    c.BOTTOM = c.TOP = c.X
                 self.moved += k > 0
             if shares[k] >= 0.5:
                 s, kept = unit.share, unit.share.OLDR
@@ -571,16 +610,18 @@ class PlainDrift:
 
     def describe_steps(self, i: int, c: Any, evidence: float) -> None:
         own, before = self.steps[i], c.U
-        ratio = 0.0 if self.is_stuck(own) else own.R / (sqrt(own.LO) * sqrt(own.HI))
+        which = self.which(own)
+        ratio = {"stuck": 0.0, "far": 1.0}.get(which) if which != "noisy" else own.R / (sqrt(own.LO) * sqrt(own.HI))
         at = max(self.units[0].number.NN - self.t + self.stepped(own), 0)
         onset, left = self.marked(self.units[0], at), 1.0
         for _ in range(min(self.units[0].number.NN - at, 400)):
             left *= 0.9375
         now = c.C + (c.MU if left == 1 else c.MU + (c.E - c.MU) / (1 - left)) / c.G
-        after = now if abs(now - before) > 3.0 / (c.RHO * c.G) else before
-        after = own.X if ratio < 1.0 else after
+        after = now if which == "far" or abs(now - before) > 3.0 / (c.RHO * c.G) else before
+        after = own.X if which == "stuck" else after
         spread = 1.0 / (c.RHO * c.G)
-        self.rows.append([3, self.t - 1, i, 1 if ratio > 1.0 else 2, evidence, before, after, spread, ratio, onset])
+        change = {"far": 0, "noisy": 1, "stuck": 2}[which]
+        self.rows.append([3, self.t - 1, i, change, evidence, before, after, spread, ratio, onset])
 
     def end(self, offset: int) -> None:
         concerned = [unit for unit in self.units if unit.number.FLAG or unit.number.RFLAG]
@@ -612,7 +653,7 @@ class PlainDrift:
 
     def look(self, clusters: list[Any]) -> None:
         """Take new cells where they are due; called after every record that `STRIDE` divides."""
-        if self.settling():
+        if self.settling() or any(c.HELD >= 2 for c in self.steps):
             return
         young = self.next <= 65536 and self.t >= self.next
         while young and self.next <= self.t:

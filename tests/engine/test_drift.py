@@ -7,6 +7,7 @@ import pytest
 from resonance.engine import ParameterError, StateError
 from resonance.engine.drift import DriftWatch, layout
 from resonance.engine.drift.watch import KIND, REVISION
+from resonance.engine.prepare import REVISION as PREPARATION
 from resonance.engine.prepare import Preparation
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import packed, stored_fields
@@ -43,7 +44,8 @@ def learn(watch, X, where, sizes=(512,), restored=False, found=clusters, grain=N
         end = min(done + min(watch.room, sizes[turn % len(sizes)]), len(X))
         turn += 1
         offsets = np.arange(watch.records, watch.records + end - done) * 2
-        changes += watch.learn(X[done:end], where[done:end] + 10, offsets, offsets * 1_000, grain)
+        own = None if grain is None else grain[done:end]
+        changes += watch.learn(X[done:end], where[done:end] + 10, offsets, offsets * 1_000, own)
         done = end
         if watch.wants_cells(lambda: len(found())):
             watch.take_cells(found())
@@ -472,11 +474,17 @@ def test_a_rounded_sensor_is_stuck_whenever_it_is(rounded, noise):
     preparation = Preparation(["temp"], robust=True)
     preparation.hold(np.round(raw / rounded)[: preparation.wanted, None] * rounded)
     X = [preparation.freeze()]
-    assert preparation.grain()[0] > 0.0
+    assert preparation.grain(X[0])[0, 0] > 0.0
     for row in np.split(np.round(raw / rounded)[len(X[0]) :, None] * rounded, 100):
         X.append(preparation.apply(row))
     X = np.concatenate(X)
-    changes, _ = learn(DriftWatch(1, leaps=1), X, np.zeros(len(t), int), found=list, grain=preparation.grain())
+    changes, _ = learn(
+        DriftWatch(1, leaps=1),
+        X,
+        np.zeros(len(t), int),
+        found=list,
+        grain=np.repeat(preparation.grain(X), len(X), axis=0),
+    )
     assert [change.kind for change in changes] == ["drift", "recovered"] * 2
     for change, began in zip(changes[::2], (6_000, 12_000), strict=True):
         [channel] = change.units[0].channels
@@ -528,3 +536,80 @@ def test_a_logger_that_repeats_its_record_is_one_change():
     changes, _ = learn(DriftWatch(12, leaps=1), X, np.zeros(len(X), int), found=list)
     assert [change.kind for change in changes] == ["drift"]
     assert "narrowed" in {channel.change for channel in changes[0].units[0].channels}
+
+
+@pytest.mark.parametrize("kinds", [1, 3])
+@pytest.mark.parametrize("at", [0.0, 2.0, 4.0, 8.0])
+def test_what_is_stuck_is_one_change_wherever_it_is(at, kinds):
+    """It has moved, too, and so have the sums that hold it, and records are nearer to other cells."""
+    centres = np.array([[0.0, 0.0, 0.0], [8.0, 0.0, 4.0], [16.0, 0.0, 8.0]])[:kinds]
+    X, where = stream(9_000, seed=2, centres=10.0 * centres)
+    X *= 0.1
+    for feature in (0, 1):
+        rows = X.copy()
+        rows[4_000:6_000, feature] = 0.01 * at if feature else -0.05 * at
+        changes, _ = learn(DriftWatch(3, leaps=1), rows, where, found=lambda: clusters(range(kinds, 0, -1), centres))
+        assert [change.kind for change in changes] == ["drift", "recovered"]
+        [unit] = changes[0].units
+        assert [(channel.channel, channel.ratio) for channel in unit.channels] == [(feature, 0.0)]
+        assert changes[0].record < 4_100
+        assert abs(changes[1].record - 6_000) < 64
+
+
+def wave(n, seed=0, day=1_440):
+    """Return records of two features that go on a wave."""
+    rng = np.random.default_rng(seed)
+    return 0.3 * np.sin(2 * np.pi * (np.arange(n)[:, None] / day + rng.random(2))) + 0.03 * rng.normal(size=(n, 2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("at", "by"), [(700, 2.0), (3_000, -2.0), (8_000, 2.0), (8_000, -2.0)])
+def test_what_goes_far_away_is_seen_at_once_there_and_back_whatever_the_wave(seed, at, by):
+    X = wave(at + 6_000, seed)
+    X[at : at + 3_000, 1] += by
+    changes, _ = learn(DriftWatch(2, returning=2, leaps=1), X, np.zeros(len(X), int), found=list)
+    for began, after in ((at, by), (at + 3_000, 0.0)):
+        [drift] = [one for one in changes if one.kind == "drift" and began <= one.record < began + 48]
+        [channel] = drift.units[0].channels
+        assert (channel.channel, channel.change) == (1, "moved")
+        assert channel.after == pytest.approx(after, abs=0.5)
+        assert abs(drift.units[0].since.offset / 2 - began) < 16
+
+
+def test_a_change_on_a_wave_is_one_event_and_a_moment_is_none():
+    for seed in range(4):
+        for length, drifts in ((20, 0), (6_000, 1)):
+            X = wave(14_000, seed)
+            X[8_000 : 8_000 + length, 0] += 1.5
+            changes, _ = learn(DriftWatch(2, returning=2, leaps=1), X, np.zeros(len(X), int), found=list)
+            assert sum(change.kind == "drift" for change in changes) == drifts
+
+
+def test_a_state_that_knows_no_places_learns_them_first():
+    X = wave(8_000)
+    _, watch = learn(DriftWatch(2, leaps=1), X[:4_000], np.zeros(4_000, int), found=list)
+    header, arrays = unpack(watch.state(), KIND, REVISION)
+    watch = DriftWatch.from_state(pack(KIND, 3, header, {**arrays, "steps": arrays["steps"][:, :10].copy()}))
+    X[6_000:, 0] += 2.0
+    changes, _ = learn(watch, X[4_000:], np.zeros(4_000, int), found=list)
+    assert 6_000 <= changes[0].record < 6_048
+
+
+def test_a_rounded_feature_that_is_skewed_is_stuck_too():
+    rng = np.random.default_rng(4)
+    X = np.rint(np.exp(3.0 + 0.8 * rng.normal(size=8_000)))[:, None]
+    X[6_000:] = 20.0
+    preparation = Preparation(["queue"], robust=True)
+    preparation.hold(X[: preparation.wanted])
+    first = preparation.freeze()
+    rows = np.concatenate([first, preparation.apply(X[len(first) :])])
+    assert unpack(preparation.state(), "prepare", PREPARATION)[1]["bend"][0] > 0.0
+    grain = preparation.grain(rows)
+    # Two that were one value before are never further apart, wherever that is.
+    order = np.lexsort((rows[:, 0], X[:, 0]))
+    same = np.diff(X[order, 0]) == 0.0
+    assert (np.diff(rows[order, 0]) <= np.minimum(grain[order[1:], 0], grain[order[:-1], 0]))[same].all()
+    changes, _ = learn(DriftWatch(1, leaps=1), rows, np.zeros(len(rows), int), found=list, grain=grain)
+    [channel] = changes[0].units[0].channels
+    assert (len(changes), channel.ratio) == (1, 0.0)
+    assert changes[0].record < 6_100

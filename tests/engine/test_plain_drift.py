@@ -30,7 +30,8 @@ def stream(seed, d, n=5_120, k=3, **given):
     X[1000:4000:7] = X[999]
     if "leaps" in given:  # A sensor that is noisy, and one that is stuck.
         X[3800:4100, 1] *= 9.0
-        X[4200:, 0] = 0.5 + 0.04 * (rng.random(n - 4200) - 0.5)
+        X[4200:5600, 0] = 9.0 + 0.04 * (rng.random(1400) - 0.5)
+        X[6000:, 0] += 40.0
     at, cluster, size, centre = [], [], [], []
     for t in range(512, n + 1, 512):
         for c in range(k if t < 3000 else k - 1):

@@ -101,12 +101,12 @@ def test_the_grain_is_that_of_the_present_scale():
     X = stream().round(1)
     preparation, found = Preparation(NAMES, rescale=True, robust=True), []
     preparation.hold(X[: preparation.wanted])
-    found.append(preparation.grain())
+    found.append(preparation.grain(X[:1])[0])
     preparation.freeze()
     at = preparation.held
     while at < len(X):
-        assert preparation.grain().tolist() == Preparation.from_state(preparation.state()).grain().tolist()
-        found.append(preparation.grain())
+        assert preparation.grain(X).tolist() == Preparation.from_state(preparation.state()).grain(X).tolist()
+        found.append(preparation.grain(X[:1])[0])
         taken = preparation.room
         preparation.apply(X[at : at + taken])
         preparation.rescale()

@@ -47,7 +47,7 @@ def watched(stream: Arrays, cut: int = STRIDE, *, restored: bool = False) -> tup
     """Return the normal rows of a stream, and its watch; `restored` after every batch."""
     X = stream["X"].astype(np.float64)
     watch, rows, done = DriftWatch(X.shape[1], **json.loads(str(stream["params"]))), list[list[float]](), 0
-    grain = stream["grain"] if "grain" in stream else np.zeros(X.shape[1])
+    grain = np.atleast_2d(stream["grain"] if "grain" in stream else np.zeros(X.shape[1]))
     while done < len(X):
         end, first = min(done + min(watch.room, cut), len(X)), watch.records
         columns = [stream[name][done:end].astype(np.int64) for name in ("answer", "offset", "offset")]

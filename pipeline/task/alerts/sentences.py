@@ -61,7 +61,7 @@ _OPENED: Final[Mapping[AlertRule, str]] = {
     "one_cluster": "{about} has taken nearly all of {records} records or more: the model separates little; "
     "look at {setting}",
     "unconfirmed": "{about} has had no confirmed cluster for {records} records or more; look at {setting}",
-    "drift_open": "{about} has drifted and has no new baseline yet",
+    "drift_open": "{about} has drifted, and that is not over yet",
     "dead_letters": "{dead_letters} of {records} records of {about} were dead letters",
     "silent": "{about} has had no record for {seconds} or more; usually one comes every {usual_seconds}",
 }
@@ -73,7 +73,7 @@ _CLEARED: Final[Mapping[AlertRule, str]] = {
     "share": "{about} has its share of the stream as its baseline now",
     "one_cluster": "{about} no longer takes nearly all records",
     "unconfirmed": "{about} has confirmed clusters",
-    "drift_open": "{about} has a baseline again",
+    "drift_open": "{about} is as before its drift, or has a new baseline",
     "dead_letters": "{dead_letters} of {records} records of {about} were dead letters",
     "silent": "{about} has a record again, after {seconds}",
 }

@@ -133,7 +133,7 @@ class LabelledRows:
         if self._drift is None or marks is None:
             return
         own = [at for at, labels in enumerate(sets) if labels is not None]
-        grain = self._preparation.grain()
+        grain = self._preparation.grain(X[own])
         changes = self._drift.learn(self._engine, X[own], step.cluster[own, 0], marks.take(own), grain)
         self._result.drift += [(places[own[at]], change) for at, change in changes]
 

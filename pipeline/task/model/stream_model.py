@@ -253,7 +253,7 @@ class StreamModel:
         self, prepared: Any, answers: IntArray, marks: Marks | None, places: Sequence[int], result: LearnResult
     ) -> None:
         if self.drift is not None and marks is not None and isinstance(self.preparation, Preparation):
-            changes = self.drift.learn(self.engine, prepared, answers, marks, self.preparation.grain())
+            changes = self.drift.learn(self.engine, prepared, answers, marks, self.preparation.grain(prepared))
             result.drift += [(places[at], change) for at, change in changes]
 
     def _warm_up(self, rows: FloatArray, result: LearnResult) -> None:

@@ -25,7 +25,7 @@ def test_its_numbers_are_those_with_which_it_opened():
             "x has taken nearly all of 2,000 records or more: the model separates little; look at engine.reach"
         ),
         "unconfirmed": "x has had no confirmed cluster for 2,000 records or more; look at engine.reach",
-        "drift_open": "x has drifted and has no new baseline yet",
+        "drift_open": "x has drifted, and that is not over yet",
         "dead_letters": "51 of 1,000 records of x were dead letters",
         "silent": "x has had no record for 5 min or more; usually one comes every 1.5 s",
     }
