@@ -39,7 +39,7 @@ class Incident(TypedDict):
     text: str
     """What happened, as a sentence."""
     severity: AlertSeverity
-    """That of its most urgent alert that is open, or where none is, of all; of drifts alone ``warning``."""
+    """That of its most urgent alert that is open; of one stream, or where none is, of all; of drifts ``warning``."""
     certainty: Certainty
     """``sure``: three streams show it, or one in two ways; ``likely``: otherwise."""
     streams: list[StreamId | None]

@@ -182,15 +182,15 @@ def _points(sign: Sign) -> Iterable[tuple[str, float, _Edge | None]]:
 
 
 def groups(
-    found: Iterable[Episode], excursions: Excursions, unseen: Mapping[str, Sequence[Sign]]
+    found: Iterable[list[Episode]], excursions: Excursions, unseen: Mapping[str, Sequence[Sign]]
 ) -> list[list[Episode]]:
-    """Group the episodes of several streams; what few of a group have, or one stream alone, is apart.
+    """Divide groups of episodes of several streams: what few of a group have, or one stream alone, is apart.
 
     `unseen` has the new clusters, by the alert of their stream that was open, so that they could open none.
     """
     divided = [
         (group, [part for episode in group for part in _parts(episode, excursions, unseen, len(group))])
-        for group in together([*found])
+        for group in found
     ]
     largest = max((len(group) for group, own in divided if own != group), default=0)
     result: list[list[Episode]] = []

@@ -123,11 +123,19 @@ class Episode:
         for sign in self.signs:
             found |= {name: move for name, move in sign.moves.items() if name not in found}
         for sign in self.signs:
-            if sign.continues:
-                ends = {name: move.after for name, move in sign.moves.items() if name in found}
-                found |= {name: found[name]._replace(after=end) for name, end in ends.items()}
+            for name, move in sign.moves.items():
+                so_far = found[name]
+                is_farther = abs(move.after - so_far.before) > abs(so_far.after - so_far.before)
+                if sign.continues or (is_farther and move.shift * so_far.shift > 0):
+                    found[name] = so_far._replace(after=move.after)
         self._moves = found
         return found
+
+    @property
+    def turns(self) -> bool:
+        """Whether a feature went both ways by its drifts, and it shows nothing else."""
+        sides = {(name, move.shift > 0) for sign in self.signs for name, move in sign.moves.items()}
+        return self.is_drift and any((name, not side) in sides for name, side in sides)
 
     def swings(self, sign: Sign) -> bool:
         """Whether a drift ends, in most of its features, where the drifts before have been."""

@@ -10,7 +10,8 @@ from typing import Any, Final
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute, number, second
 from resonance.pipeline.incidents.excursions import Excursions, groups
-from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_close, episodes, goes_alike
+from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_close, episodes, together
+from resonance.pipeline.incidents.merging import MANY, again, with_fleet
 from resonance.pipeline.incidents.signs import STUCK, Move, Sign, SignTable, Value, seconds
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
@@ -19,17 +20,11 @@ from resonance.pipeline.task.alerts.sentences import length
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import Incident, IncidentFeature, IncidentKind
 
-MANY: Final = 3
-"""Streams that are a fleet; of fewer none is unlike the others."""
-
-RETURNED: Final = 3
-"""Times that a kind of records has come before it counts as one that comes again; as many are named."""
-
-MOST_KINDS: Final = 20
-"""Kinds of a stream and a feature, the newest, of which it is known when they came."""
-
 SHOWN: Final = 4
 """Features of an incident."""
+
+NEARLY_ALL: Final = 0.9
+"""Share of the records of a new kind that have a value of a category from which it is named."""
 
 ABRUPT: Final = 0.9
 """Share of the records that are unlike from the first one on where a stream broke, though it is hardly off."""
@@ -79,7 +74,8 @@ class IncidentTable:
             late = self._signs.late(clusters, unseen)
             excursions = Excursions.of([*signs, *late, *chain.from_iterable(unseen.values())], clusters)
             signs = sorted([*signs, *excursions.far(late)], key=lambda sign: (sign.time, sign.place, sign.key))
-            self._groups = groups(episodes(signs, paces), excursions, unseen)
+            divided = with_fleet(together(episodes(signs, paces)), excursions, len(self._signs.streams))
+            self._groups = again(groups(divided, excursions, unseen))
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
         found, common = list[tuple[Incident, list[Episode]]](), list[Incident]()
@@ -89,7 +85,6 @@ class IncidentTable:
             if 2 * len(group) > known:
                 common.append(incident)
         found.sort(key=lambda each: (each[0]["since"], each[0]["key"]))
-        _name_returns(found)
         _name_units(found)
         return [incident for incident, _ in reversed(found)]
 
@@ -137,11 +132,13 @@ def _incident(
         kind = "like_others"
     alerts = [sign.key for sign in signs if sign.rule not in ("drift", "emerged")]
     lasting = [sign for sign in signs if sign.is_open]
+    # A fault of one stream that its model has learned meanwhile is one still.
+    urgent = lasting if len(group) > 1 or kind == "like_others" else signs
     incident: Incident = {
         "key": signs[0].key,
         "kind": kind,
         "text": "",
-        "severity": max((sign.severity for sign in lasting or signs), key=_URGENCY.index),
+        "severity": max((sign.severity for sign in urgent or signs), key=_URGENCY.index),
         "certainty": "sure" if len(group) >= MANY or len({sign.rule for sign in signs}) > 1 else "likely",
         "streams": streams,
         "known": known,
@@ -160,26 +157,8 @@ def _incident(
         incident["is_learned"] = True
     if unit is not None:
         incident["factor"] = unit.factor
-    incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs, group, unit)}"
+    incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs, group, unit)}{_category(group, centres)}"
     return incident
-
-
-def _name_returns(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
-    """Let the text of a kind of records that came back name the earlier times, the earliest incident first."""
-    kinds: dict[tuple[str, str], list[tuple[Value, list[str]]]] = {}
-    for incident, (episode, *others) in found:
-        if others or incident["kind"] not in ("new_kind", "back") or not episode.values:
-            continue
-        # An alert names the feature first that is farthest off.
-        name, value = next(iter(episode.values.items()))
-        own = kinds.setdefault((episode.place, name), [])
-        times = next((times for before, times in own if goes_alike(before, value)), None)
-        if times is None:
-            own[:] = [*own[1 - MOST_KINDS :], (value, times := [])]
-        if incident["kind"] == "back" and len(times) >= RETURNED:
-            last = ", ".join(map(minute, times[: -RETURNED - 1 : -1]))
-            incident["text"] += f"; seen {len(times):,} times before, last {last}"
-        times.append(incident["since"])
 
 
 def _name_units(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
@@ -202,6 +181,16 @@ def _name_units(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
 def _ordered(group: Iterable[Episode]) -> list[Sign]:
     signs = (sign for each in group for sign in (*each.signs, *each.later))
     return sorted(signs, key=lambda sign: (sign.time, sign.place, sign.key))
+
+
+def _category(group: Sequence[Episode], centres: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    """Say which values of categories nearly all records of new clusters have, but not those of all clusters."""
+    own = [centre for each in group for centre in each.centres]
+    every = [centre for each in group for centre in centres.get(each.place, ())]
+    names = [name for name in (own[0] if own else ()) if "=" in name]
+    shares = {name: [each.get(name, 0.0) for each in (*own, *every)] for name in names}
+    said = [name for name, all_ in shares.items() if min(all_[: len(own)]) >= NEARLY_ALL > min(all_)]
+    return f"; nearly all {', '.join(said)}" if said else ""
 
 
 def _is_like_others(episode: Episode, centres: Mapping[str, Sequence[Mapping[str, float]]]) -> bool:
@@ -299,7 +288,8 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
         return "unit"
     rules = {sign.rule for sign in signs}
     share = max(sign.unlike for sign in signs)
-    if len(group) == 1 and known >= MANY and share >= BROKEN:
+    # Records of a kind that the model knows, and no more, are no break.
+    if len(group) == 1 and known >= MANY and share >= BROKEN and not all(sign.is_known for sign in signs):
         # Into the first trough of a daily wave records go by and by, and values are hardly off.
         is_far = any(each.is_far for each in group[0].values.values())
         if share >= ABRUPT or is_far or len(rules) > 1:
@@ -352,6 +342,10 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], 
     values = ", ".join(_value(each, with_usual) for each in incident["features"][: 1 if is_broken else SHOWN])
     keywords = next((sign.keywords for sign in signs if sign.keywords), ())
     behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
+    came = [sign for sign in signs if sign.rule in ("unlike", "silent")]
+    is_again = incident["kind"] in ("back", "silent") and len({sign.place for sign in came}) < len(came)
+    last = at and is_again and f", last {minute(canonical(round(1000 * max(sign.onset for sign in came))))}"
+    often = f", {len(came):,} times{last}" if is_again else ""
     if unit is not None:
         how = f"{values}: Fahrenheit or Celsius" if unit.is_degrees else f"x {number(unit.factor)}"
         return f"{unit.feature} in another unit{since}, {how}"
@@ -362,17 +356,16 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], 
     if incident["kind"] == "like_others":
         return f"records as most other streams have them{since}{behind}"
     if incident["kind"] in ("new_kind", "back"):
-        return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{behind}"
+        return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{often}{behind}"
     backs = [sign.onset for each in group if (sign := each.back) is not None]
     if incident["kind"] == "drifted" and len(backs) == len(group):
-        again = minute(canonical(round(1000 * max(backs))))
-        return f"drifted{since}{behind}" + (f"; back since {again}" if at else "; back")
-    if incident["kind"] == "drifted" and all(each.is_drift and each.drifts > 1 for each in group):
+        return f"drifted{since}{behind}; back" + (f" since {minute(canonical(round(1000 * max(backs))))}" if at else "")
+    if incident["kind"] == "drifted" and all(each.turns for each in group):
         return _swings(group, since)
     if incident["kind"] == "drifted" and (behind or not signs[0].text):
         return f"drifted{since}{behind}"
     silent = max(sign.until - sign.onset for sign in signs)
     if incident["kind"] == "silent" and silent > 0 and not incident["is_open"]:
-        return f"no record for {'up to ' if len(signs) > 1 else ''}{length(silent)}{at and ' from'}{at}"
+        return f"no record for {'up to ' if len(signs) > 1 else ''}{length(silent)}{at and ' from'}{at}{often}"
     text = signs[0].text.removeprefix(f"{signs[0].stream} ")
     return f"{text}{since and ','}{since}"

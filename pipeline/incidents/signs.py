@@ -428,7 +428,7 @@ class SignTable:
             return None
         if first and all(move.is_noise for move in first.values()):
             # Its end also names what a wave has done meanwhile.
-            moves, varies = ({name: each[name] for name in each.keys() & first.keys()} for each in (moves, varies))
+            moves, varies = ({name: each[name] for name in first if name in each} for each in (moves, varies))
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],

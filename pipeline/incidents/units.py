@@ -15,6 +15,9 @@ UNITS: Final = (3.6, 10.0, 14.5038, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
 SURE: Final = 60.0
 """The least of them of which one record is enough, or a mean where others have moved a little."""
 
+SURELY: Final = 1e3
+"""The least of them that a mean says whatever its spread: that of a feature of many scales is of its logarithms."""
+
 NEAR: Final = 0.1
 """Part by which a mean of some records is off, or a spread."""
 
@@ -93,7 +96,7 @@ def _is_times(factor: float, ratio: float) -> bool:
     times, varies = (factor, ratio) if factor > 1 else (1 / factor if factor else inf, 1 / ratio if ratio else inf)
     for unit in UNITS:
         near, wide = (NEAR, WIDE) if unit >= SURE else (CLOSE, 1 + NEAR)
-        if abs(times / unit - 1) <= near and unit / wide <= varies <= unit * wide:
+        if abs(times / unit - 1) <= near and (1.0 if unit >= SURELY else unit) / wide <= varies <= unit * wide:
             return True
     return False
 
@@ -109,12 +112,14 @@ def _by_means(group: Sequence[Episode]) -> Rescaled | None:
         factor = after / usual if usual else 0.0
         times = max(factor, 1 / factor if factor else inf)
         # Around 0 a mean says nothing of the unit.
-        says = all(abs(move.before * move.shift) >= FROM_ZERO * abs(move.after - move.before) for move in own)
+        away = 1.0 if times >= (1 - NEAR) * SURELY else FROM_ZERO
+        says = all(abs(move.before * move.shift) >= away * abs(move.after - move.before) for move in own)
         ratio = median(move.ratio for move in own)
         is_degrees = _is_fahrenheit(name, usual, after, ratio)
         near = is_degrees or _is_times(factor, ratio)
         if says and near and (len(moves) == 1 or times >= (1 - NEAR) * SURE):
-            units.append(Rescaled(name, usual, factor, is_degrees))
+            unit = next((each for each in UNITS if each >= SURELY and abs(factor / each - 1) <= NEAR), factor)
+            units.append(Rescaled(name, usual, unit, is_degrees))
         else:
             others.append(times)
     return units[0] if len(units) == 1 and all(0 < times <= LITTLE for times in others) else None

@@ -271,19 +271,109 @@ def test_a_share_that_changed_is_one_incident_with_its_drift_and_says_which():
     assert found["text"] == "p1:d1: p1:d1/1/4 has 14 % of the records, 5 % before, since 2026-05-06 05:05:00"
 
 
-def test_a_kind_that_comes_each_night_says_when_it_came_before():
+def test_a_kind_that_comes_each_night_is_one_incident_that_says_how_often():
     nights = []
     for night in range(5):
         opened = named(alert("p1:d1", 270 + 280 * night, records=5.0, known=float(night > 0)), disk=(120.0, 40.0))
         opened[1]["key"] += str(night)
         nights.append(opened)
-    other = named(alert("p1:d1", 400, records=5.0, known=1.0), cpu=(100.0, 35.0), disk=(120.0, 40.0))
-    other[1]["key"] += "other"
-    texts = [each["text"] for each in incidents(other, *nights, streams=2)]
-    (fifth, fourth, *_) = texts
-    assert fifth.endswith("; seen 4 times before, last 2026-05-06 18:28, 2026-05-06 13:48, 2026-05-06 09:08")
-    assert "; seen 3 times before, " in fourth
-    assert sum("times before" in text for text in texts) == 2
+    # That of another stream is with them; what goes the other way is not.
+    other = named(alert("p0:d2", 970, records=5.0, known=1.0), disk=(125.0, 40.0))
+    less = named(alert("p1:d3", 900, records=5.0, known=1.0), disk=(2.0, 40.0))
+    low, again, first = incidents(other, less, *nights)
+    assert (first["kind"], first["signs"], low["signs"], again["streams"]) == ("broke", 1, 1, ["p1:d1", "p0:d2"])
+    assert again["text"] == (
+        "p1:d1, p0:d2: a rare, known kind of records since 2026-05-06 09:06:00, 5 times, last 2026-05-06 23:06, "
+        "disk 122, usually 40"
+    )
+
+
+def test_records_of_a_known_kind_alone_are_no_break():
+    known = named(alert("p1:d1", 300, records=6.0, unlike=6.0, known=1.0), heat=(38.0, 6.2))
+    assert incidents(known)[0]["kind"] == "back"
+    assert incidents(known, drift("p1:d1", 310, heat=(6.2, 38.0)))[0]["kind"] == "broke"
+
+
+@pytest.mark.parametrize(("hours", "apart", "count"), [(1.2, 400, 1), (9.0, 400, 2), (1.2, 2_400, 2)])
+def test_silences_that_are_over_are_one_incident_within_a_day_where_they_are_about_as_long(hours, apart, count):
+    pauses = [
+        (alert(stream, begin, "silent", severity="warning", seconds=600.0),
+         alert(stream, begin + 650, "silent", kind="cleared", seconds=3_600.0 * long))
+        for stream, begin, long in (("p1:d1", 300, 1.0), ("p1:d3", 300 + apart, hours))
+    ]  # fmt: skip
+    found = incidents(*pauses[0], *pauses[1])
+    assert len(found) == count
+    # One that lasts is another matter.
+    assert len(incidents(*pauses[0], pauses[1][0])) == 2
+
+
+@pytest.mark.parametrize(("load", "until", "streams"), [
+    ((2, 5), 700, [4]), ((20, 28), 700, [4]),
+    ((2, 12.5), 700, [1, 3]),  # More than three times as far as any other.
+    ((5, 2), 700, [1, 3]), ((2, 5), 480, [1, 3]),  # The others have settled before.
+])  # fmt: skip
+def test_a_drift_that_goes_with_the_change_of_most_streams_meanwhile_is_of_that(load, until, streams):
+    change = [drift(f"p{n % 2}:d{n}", 300, load=(2, 5)) for n in (0, 2, 3)]
+    change += [
+        output("drift_events", f"p{n % 2}:d{n}", until, kind="settled", opened=0, seq=1, units=[]) for n in (0, 2, 3)
+    ]
+    found = incidents(*change, drift("p1:d1", 520, load=load))
+    assert sorted(len(each["streams"]) for each in found) == streams
+    # Of one that also goes its own way that is apart, and all that it does so later.
+    own = drift("p1:d1", 520, load=load, heat=(6.2, 38.0)), drift("p1:d1", 1_000, seq=1, heat=(38.0, 60.0))
+    own[1][1]["continues"] = 0
+    alone = next(each for each in incidents(*change, *own) if each["streams"] == ["p1:d1"])
+    assert alone["features"][0] == {"feature": "heat", "value": 60.0, "usual": 6.2}
+    assert len(alone["features"]) == (1 if streams == [4] else 2)
+
+
+@pytest.mark.parametrize(("ratio", "count"), [(1.6, 1), (0.4, 1), (3.1, 2), (0.01, 2)])
+def test_how_much_a_feature_varies_while_most_streams_change_is_of_that_but_for_noise_and_what_is_stuck(ratio, count):
+    made = drift("p1:d1", 520)
+    made[1]["units"] = changed("load", "widened" if ratio > 1 else "narrowed", shift=0.1, ratio=ratio)
+    assert len(incidents(*(drift(f"p{n % 2}:d{n}", 300, load=(2, 5)) for n in (0, 2, 3)), made)) == count
+
+
+def test_a_wave_of_most_streams_takes_the_drifts_of_one_that_end_where_it_was_and_a_climb_goes_not_to_and_fro():
+    wave = [
+        drift(f"p{n % 2}:d{n}", 240 + 300 * at + 40 * n, seq=at, load=((2.0, 5.0), (5.0, 2.0))[at % 2])
+        for at in range(3) for n in range(4)
+    ]  # fmt: skip
+    climb = [drift("p1:d1", 700 + 140 * at, seq=5 + at, heat=(20.0 * at + 6, 20.0 * at + 26)) for at in range(3)]
+    up, all_ = incidents(*wave, drift("p1:d1", 1_300, seq=9, load=(2.0, 4.0)), *climb)
+    assert all_["text"].startswith("all 4 streams: goes to and fro since 2026-05-06 03:55:00, 4 drifts, last ")
+    assert up["text"] == "p1:d1: drifted since 2026-05-06 11:35:00, heat 66, usually 6"
+
+
+@pytest.mark.parametrize(("co2", "count"), [(700.0, 1), (1_900.0, 2)])
+def test_hours_that_a_changed_fleet_has_not_had_since_are_of_the_change_where_their_values_were_there_before(
+    co2, count
+):
+    names = [f"p{n % 2}:d{n}" for n in range(4)]
+    known = [emerged(name, 20 + at, at, heat=21.0, co2=(400.0, 760.0)[at]) for name in names for at in range(2)]
+    change = [named(alert(name, 302), heat=(19.0, 21.0)) for name in names]
+    monday = [named(alert(name, 1_300), co2=(co2, 400.0)) for name in names]
+    for each in monday:
+        each[1]["key"] += "monday"
+    assert len(incidents(*known, *change, *monday)) == count
+
+
+def test_a_feature_of_many_scales_that_is_a_thousand_times_what_it_was_is_in_another_unit():
+    made = drift("p1:d1", 310, scope="stream", heat=(0.118, 109.0, 0.75))
+    made[1]["units"][0]["features"][0]["shift"] = 1_668.0
+    (found,) = incidents(made)
+    assert found["text"] == "p1:d1: heat in another unit since 2026-05-06 05:05:00, x 1,000"
+
+
+@pytest.mark.parametrize(("share", "before", "is_named"), [(0.97, 0.4, True), (0.7, 0.4, False), (0.97, 1.0, False)])
+def test_a_new_kind_names_the_value_of_a_category_that_nearly_all_its_records_have_and_not_all_others(
+    share, before, is_named
+):
+    new = alert("p0:d0", 480, "new_cluster", severity="info", share=0.2)
+    new[1]["cluster"] = "p0:d0/1/9"
+    usual = emerged("p0:d0", 20, 0, load=2.0, **{"shop=x": before})
+    (found,) = incidents(usual, emerged("p0:d0", 430, 9, load=50.0, **{"shop=x": share}), new, streams=1)
+    assert found["text"].endswith("; nearly all shop=x") == is_named
 
 
 def test_around_zero_a_mean_says_nothing_of_the_unit():
@@ -520,15 +610,17 @@ def test_an_incident_is_over_with_its_alerts():
     assert not found["is_open"]
 
 
-def test_an_incident_is_as_urgent_as_what_is_open_of_it_and_over_as_all_of_it_was():
+def test_an_incident_of_many_is_as_urgent_as_what_is_open_of_it_and_a_fault_of_one_that_is_learned_as_it_was():
     ends = [
         alert("p1:d1", 500, kind="cleared"),
         output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=[]),
         alert("p1:d1", 900, "new_cluster", kind="cleared"),
     ]
     seen = [incidents(*BROKE, NEW, *ends[:count])[0] for count in range(4)]
-    assert [each["severity"] for each in seen] == ["critical", "warning", "info", "critical"]
+    assert {each["severity"] for each in seen} == {"critical"}
     assert [each["is_open"] for each in seen] == [True, True, True, False]
+    work = [alert(stream, 500, kind="cleared") for stream in ("p0:d0", "p0:d2", "p1:d3")]
+    assert [incidents(*WORK, *work[:count])[0]["severity"] for count in (2, 3)] == ["critical", "warning"]
 
 
 def test_a_stream_that_stays_what_it_became_is_at_a_new_level_until_it_drifts_back():

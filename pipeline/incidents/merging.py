@@ -1,0 +1,114 @@
+"""What comes again, and what streams of a fleet do at times of their own while it changes, is one incident."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from operator import attrgetter, itemgetter
+from typing import Final
+
+from resonance.pipeline.incidents.excursions import LIKE, SINCE_SECONDS, Excursions
+from resonance.pipeline.incidents.grouping import ALIKE, COMPARED, ECHO_SECONDS, Episode, alike
+from resonance.pipeline.incidents.signs import Sign
+
+MANY: Final = 3
+"""Streams that are a fleet; of fewer none is unlike the others."""
+
+_Change = tuple[float, list[Episode], dict[str, list[Sign]]]
+
+
+def with_fleet(found: Iterable[list[Episode]], excursions: Excursions, streams: int) -> list[list[Episode]]:
+    """Return groups where what goes with a change of most of so many streams meanwhile is of that.
+
+    The watch of a stream sees what all of them share, such as weather or a wave of days, at a time of its own.
+    """
+    fleets, others = list[list[Episode]](), list[list[Episode]]()
+    for group in sorted(found, key=lambda each: each[0].began):
+        is_fleet = len(group) >= MANY and 2 * len(group) >= streams
+        is_soon = fleets and group[0].began - fleets[-1][0].began <= ECHO_SECONDS and all(each.values for each in group)
+        # Hours that changed streams have not had since are new only beside what changed.
+        if is_fleet and is_soon and 10 * sum(bool(excursions.far(each.signs)) for each in group) <= len(group):
+            _join(fleets[-1], group)
+        else:
+            (fleets if is_fleet else others).append(group)
+    changes = list[_Change]()
+    for fleet in fleets:
+        changes.append((fleet[0].began, fleet, {}))
+        for sign in sorted((sign for each in fleet for sign in each.signs), key=attrgetter("onset", "key")):
+            for name in {*sign.moves, *sign.varies}:
+                changes[-1][2].setdefault(name, []).append(sign)
+    rest = [[_left(each, changes, excursions) if each.is_drift else each for each in group] for group in others]
+    return [*fleets, *(own for group in rest if (own := [each for each in group if each.signs]))]
+
+
+def _left(episode: Episode, changes: Sequence[_Change], excursions: Excursions) -> Episode:
+    """Return what of drifts is of their stream alone; those of which nothing is go to the fleet that they are with."""
+    left, alone = Episode(episode.place, episode.pace, later=episode.later), set[str]()
+    for whole in episode.signs:
+        # What has been of the stream alone stays so.
+        sign, alone = whole, alone | excursions.apart(whole, 0).keys()
+        end = bisect_right(changes, sign.until, key=itemgetter(0))
+        for _, fleet, shown in changes[max(0, end - COMPARED) : end]:
+            empty = Episode(sign.place, episode.pace)
+            mine = next((each for each in fleet if each.place == sign.place), empty)
+            ways = (*sign.moves, *sign.varies)
+            rest = {each for each in ways if each in alone or not _is_with(sign, each, shown.get(each, []), mine)}
+            if ways and not rest:
+                empty.add(sign)
+                _join(fleet, [empty])
+                break
+            moves, varies = ({name: own[name] for name in own if name in rest} for own in (sign.moves, sign.varies))
+            sign = replace(sign, moves=moves, varies=varies)
+        else:
+            left.add(sign)
+            alone |= sign.moves.keys()
+    return left
+
+
+def _is_with(sign: Sign, name: str, shown: Sequence[Sign], mine: Episode) -> bool:
+    """Whether other streams of a fleet go a way at the same time, and not much less far, or its stream has before."""
+    if name in sign.varies and sign.varies[name].is_noise:
+        return False
+    move, (low, high) = sign.moves.get(name), mine.wide.get(name, (0.0, 0.0))
+    if move and name in mine.wide:
+        swings = mine.is_drift and mine.drifts > 1 and low <= move.after <= high
+        if swings or any(sign.continues == each.key for each in mine.signs[-COMPARED:]):
+            return True
+    end = bisect_right(shown, sign.until, key=attrgetter("onset"))
+    near = (each for each in shown[max(0, end - COMPARED) : end] if each.place != sign.place)
+    ways = (each.moves[name].shift if name in each.moves else 0.0 for each in near if sign.onset <= each.until)
+    # How much features vary while the fleet changes is of that, but for noise, or what is stuck.
+    return any(not move or LIKE * way / (move.shift or 1.0) >= 1 for way in ways)
+
+
+def again(found: Iterable[list[Episode]]) -> list[list[Episode]]:
+    """Return groups where a rare kind of records, or a silence, that comes and goes is one, however often it does."""
+    result, known = list[list[Episode]](), list[list[Episode]]()
+    for group in sorted(found, key=lambda each: each[0].began):
+        if all(sign.is_known or (sign.rule == "silent" and sign.until) for each in group for sign in each.signs):
+            if before := next((each for each in reversed(known[-COMPARED:]) if _is_again(group, each)), None):
+                _join(before, group)
+                continue
+            known.append(group)
+        result.append(group)
+    return result
+
+
+def _is_again(group: Sequence[Episode], before: Sequence[Episode]) -> bool:
+    if group[0].family != "silent":
+        return (alike(group[0].values, before[0].values) or 0.0) >= ALIKE
+    one, other = (max(sign.until - sign.onset for each in own for sign in each.signs) for own in (group, before))
+    is_near = group[0].began <= max(each.latest for each in before) + SINCE_SECONDS
+    return is_near and one <= LIKE * other and other <= LIKE * one and before[0].family == "silent"
+
+
+def _join(group: list[Episode], episodes: Iterable[Episode]) -> None:
+    """Let a group take episodes: those of streams that it has are with the ones of these."""
+    own = {each.place: each for each in group}
+    for each in episodes:
+        if each.place in own:
+            for sign in each.signs:
+                own[each.place].add(sign)
+            own[each.place].signs.sort(key=attrgetter("time", "key"))
+            own[each.place].later += each.later
+        else:
+            group.append(each)
