@@ -91,8 +91,6 @@ def test_what_happens_to_three_machines_is_seen(outputs):
 def test_a_replay_into_a_folder_lists_what_happened(folder):
     shown = " ".join((folder / "shown").read_text().split())
     assert "p1:m07: broke 2026-03-06 00:00:00, pressure 30, usually 6.2" in shown
-    # What one machine shows is before what all do, though that is newer.
-    assert shown.index("p0:m03: pressure in another unit") < shown.index("all 12 streams: a new kind")
 
 
 def test_what_happened_is_three_incidents(outputs):

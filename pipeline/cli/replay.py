@@ -293,7 +293,7 @@ def _show(
         print_json(summary.as_json() | shown | ({} if unlike is None else {"peers": unlike.as_json()}))
         return
     if found:
-        print_incidents(sorted(found, key=_place_of))
+        print_incidents(found)
     if unlike is not None and unlike.names:
         show_peers(unlike, wide=False, brief=True)
     counts = ("records", "assignments", "events", "dead letters")
@@ -338,12 +338,6 @@ def _say_unwatched(summary: "replaying.Summary") -> None:
             f"too few records of {some_of(names, SHOWN)}: alerts are raised from about "
             f"{replay_run.ALERTS_FROM} of a stream on, drift is seen from {replay_run.WATCHED_FROM} on"
         )
-
-
-def _place_of(incident: Incident) -> tuple[bool, int]:
-    """Return where an incident is in the list: what few streams show before what most do, the most urgent first."""
-    is_of_most = 2 * len(incident["streams"]) > incident["known"]
-    return is_of_most, ("critical", "warning", "info").index(incident["severity"])
 
 
 def _incidents(folder: Path) -> list[Incident]:
