@@ -61,7 +61,7 @@ def alerts(
     """
     from resonance.pipeline import logs
     from resonance.pipeline.forward import receivers
-    from resonance.pipeline.incidents import incidents, signs
+    from resonance.pipeline.incidents import incidents, sign_table
     from resonance.pipeline.kafka import admin, clients, log_reader, positions
     from resonance.pipeline.task.alerts import alert_table
     from resonance.pipeline.watch import named
@@ -86,7 +86,7 @@ def alerts(
     table, happened = alert_table.OpenAlertTable(), incidents.IncidentTable()
     is_whole = as_json or not each or bool(streams)
     with log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
-        for kind in signs.FOLLOWED if is_whole else ("alerts",):
+        for kind in sign_table.FOLLOWED if is_whole else ("alerts",):
             there = [at for _, partition in partitions if reader.has(at := (settings.topic(kind), partition))]
             for _, records in reader.read(positions.ranges_from(reader, there, positions.EARLIEST)):
                 if is_whole:

@@ -110,7 +110,7 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Replay a topic or a file."""
-    from resonance.pipeline.incidents import signs
+    from resonance.pipeline.incidents import sign_table
     from resonance.pipeline.replay import file_peers, replaying, sinks
     from resonance.pipeline.watch import lifelines
     from resonance.pipeline.watch import picture as drawing
@@ -135,7 +135,7 @@ def replay(
         stack.enter_context(SigtermAsCtrlC(_stopped(output)))
         written = output
         if folder is None and to_name is None and not rules_only:
-            kinds = signs.FOLLOWED if picture is None else (*DRAWN, "alerts")
+            kinds = sign_table.FOLLOWED if picture is None else (*DRAWN, "alerts")
             written = replaying.ReplayOutput(Path(stack.enter_context(TemporaryDirectory())), kinds=kinds)
         if picture is not None and folder is None:
             settings = with_assignments(settings, "all")
@@ -342,11 +342,11 @@ def _say_unwatched(summary: "replaying.Summary") -> None:
 
 def _incidents(folder: Path) -> list[Incident]:
     """Return what happened by the outputs in a folder, the newest first."""
-    from resonance.pipeline.incidents import incidents, signs
+    from resonance.pipeline.incidents import incidents, sign_table
     from resonance.pipeline.replay import sinks
 
     table = incidents.IncidentTable()
-    for kind in signs.FOLLOWED:
+    for kind in sign_table.FOLLOWED:
         for output in sinks.lines(folder, kind):
             table.apply(kind, output)
     return table.incidents()

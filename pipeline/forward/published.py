@@ -9,7 +9,7 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.incidents.incidents import IncidentTable
-from resonance.pipeline.incidents.signs import FOLLOWED
+from resonance.pipeline.incidents.sign_table import FOLLOWED
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.topics.kinds import INCIDENTS

@@ -12,7 +12,8 @@ from resonance.pipeline.errors import minute, number, second
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_close, episodes, together
 from resonance.pipeline.incidents.merging import MANY, again, with_fleet
-from resonance.pipeline.incidents.signs import STUCK, Move, Sign, SignTable, Value, seconds
+from resonance.pipeline.incidents.sign_table import SignTable
+from resonance.pipeline.incidents.signs import STUCK, Move, Sign, Value, seconds
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.stream_keys import readable

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.pipeline.incidents import signs
+from resonance.pipeline.incidents import sign_table
 from resonance.pipeline.incidents.incidents import IncidentTable, row_of
 from resonance.schemas import load_schema
 
@@ -649,7 +649,7 @@ def test_a_stream_that_becomes_at_another_time_what_most_others_did_is_not_unlik
 
 @pytest.mark.parametrize("back", [0, 700])
 def test_a_stream_whose_first_outputs_have_expired_has_the_pace_of_the_others(back):
-    table = signs.SignTable()
+    table = sign_table.SignTable()
     for n in range(4):
         for minute in (600 if n < 2 else 10, 900):
             kind, payload = alert(f"p1:d{n}", minute, records=10.0)
@@ -722,7 +722,7 @@ def test_an_alert_that_opens_again_under_its_key_is_open_in_whichever_order_it_i
 
 
 def test_only_the_newest_signs_are_kept_in_whichever_order_they_come(monkeypatch):
-    monkeypatch.setattr(signs, "MOST", 3)
+    monkeypatch.setattr(sign_table, "MOST", 3)
     made = [alert(f"p{n % 2}:d{n}", 100 * n) for n in range(1, 13)]
     expected = incidents(*made[-3:], streams=13)
     for seed in range(5):

@@ -3,7 +3,7 @@
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.incidents.incidents import IncidentTable
-from resonance.pipeline.incidents.signs import FOLLOWED
+from resonance.pipeline.incidents.sign_table import FOLLOWED
 
 from tests.night import seeds
 from tests.pipeline.otlp import OF_SPANS, SERVICES, Shop

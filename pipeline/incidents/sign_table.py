@@ -1,0 +1,357 @@
+"""The signs of incidents in outputs."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from math import inf
+from operator import itemgetter
+from statistics import median
+from typing import Any, Final, get_args
+
+from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, seconds
+from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, heard, silences_of
+from resonance.pipeline.task.alerts.alert_table import place_of
+from resonance.schemas import AlertSeverity
+
+FOLLOWED: Final = ("alerts", "drift_events", "cluster_events")
+"""Kinds of outputs from which incidents are made."""
+
+MOST: Final = 20_000
+"""Alerts, drifts and new clusters that are kept: those with the newest records."""
+
+PEERS: Final = 200
+"""Streams of a fleet with which one that broke is compared."""
+
+UNMOVED: Final = 1e-6
+"""Spreads from where it was at which a feature that is stuck has always been there, but for a rare count."""
+
+LATE_RECORDS: Final = 5_000
+"""Records without a new cluster after which one that is far from all others is news, however few records it has."""
+
+_VARIES: Final = ("widened", "narrowed")
+
+_NAMED: Final = itemgetter("feature", "value", "low", "high")
+
+_MOVED: Final = itemgetter("before", "after", "shift", "ratio")
+
+Place = tuple[float, ...]
+"""Seconds and offset of the record that caused an output, and its number where a message has many records."""
+
+Table = dict[Any, tuple[Place, Mapping[str, Any]]]
+"""The newest payload of each key, with where it is from."""
+
+
+def _put(table: Table, key: Any, at: Place, payload: Mapping[str, Any]) -> None:
+    """Take over a payload: in whichever order they come, those of the `MOST` newest keys stay."""
+    if key not in table or table[key][0] <= at:
+        table[key] = at, payload
+    if len(table) > 2 * MOST:
+        _prune(table)
+
+
+def _prune(table: Table) -> None:
+    if len(table) > MOST:
+        for key in sorted(table, key=lambda each: (table[each][0], each))[:-MOST]:
+            del table[key]
+
+
+class SignTable:
+    """The signs in outputs, which come in any order and as often as they like."""
+
+    def __init__(self) -> None:
+        # Alerts by their keys, drifts by stream, version and number, and the events that say that a cluster is there.
+        self._alerts: Table = {}
+        self._cleared: Table = {}
+        self._drifts: Table = {}
+        self._settled: Table = {}
+        self._vanished: Table = {}
+        self._begun: Table = {}
+        self._described: Table = {}
+        # Offsets and seconds of the first and the last output of each log, and of each stream in it.
+        self._spans: dict[tuple[str, int, str | None], tuple[tuple[int, float], tuple[int, float]]] = {}
+        self._streams: dict[str, tuple[str, int]] = {}
+        # The largest index of a record in a message of each log, and when drift of each stream was cleared last.
+        self._many: dict[tuple[str, int], int] = {}
+        self._drift_ended: dict[str | None, float] = {}
+        self._paces: dict[str, float] | None = None
+
+    def apply(self, kind: str, payload: Mapping[str, Any]) -> None:
+        """Take over an output; one of another kind, or of a later release, changes nothing."""
+        try:
+            source, time, stream = payload["cause"]["source"], seconds(payload["time"]), payload["stream"]
+            if not isinstance(stream, str | None):
+                return
+            log, at = (source["topic"], int(source["partition"])), (time, int(source["offset"]))
+            place = at[::-1]
+            if kind == "alerts":
+                self._alert(payload, at)
+            elif kind == "drift_events":
+                self._drift(payload, at)
+            elif kind == "cluster_events":
+                if payload["kind"] in ("emerged", "split"):
+                    begun = {each["id"]: each for each in payload["after"]}[payload["cluster"]]
+                    # Most records of what splits off are older than the split.
+                    size = float(begun["size"]) if payload["kind"] == "emerged" else 0.0
+                    centre = {name: float(value) for name, value in begun["centre"].items()}
+                    spread = {name: float(value) for name, value in begun.get("spread", {}).items()}
+                    own = {"size": size, "centre": centre, "spread": spread, "time": payload["time"]}
+                    _put(self._begun, payload["cluster"], at, own)
+                elif payload["kind"] == "vanished":
+                    _put(self._vanished, payload["cluster"], at, {})
+                elif payload["kind"] == "described":
+                    found = {"keywords": [*map(str, payload["after"][0]["keywords"])]}
+                    _put(self._described, payload["cluster"], (*at, int(payload["seq"])), found)
+            else:
+                return
+            self._paces = None
+            # Of many records in a message none says how many there are; the largest index is near it.
+            self._many[log] = max(self._many.get(log, 0), source.get("index", 0))
+            # An alert that a command clears has the time of the command, and silence is seen by a record of another.
+            seen = {None} if payload.get("rule") == "silent" else {None, stream}
+            for whose in seen if kind != "alerts" or "reason" not in payload else ():
+                first, last = self._spans.get((*log, whose), (place, place))
+                self._spans[*log, whose] = min(first, place), max(last, place)
+            if stream is not None:
+                self._streams[stream] = max(self._streams.get(stream, log), log)
+        except UNREADABLE:
+            return
+
+    def _alert(self, payload: Mapping[str, Any], at: Place) -> None:
+        is_text = all(isinstance(payload[name], str) for name in ("key", "rule", "text"))
+        if not is_text or not isinstance(payload["seq"], int) or payload["severity"] not in get_args(AlertSeverity):
+            return
+        if payload["rule"] != "drift_open":  # The drift itself says more, but not that its model is gone.
+            table = self._alerts if payload["kind"] == "opened" else self._cleared
+            _put(table, payload["key"], at, payload)
+        elif payload["kind"] == "cleared":
+            self._drift_ended[payload["stream"]] = max(self._drift_ended.get(payload["stream"], -inf), at[0])
+
+    def _drift(self, payload: Mapping[str, Any], at: Place) -> None:
+        stream, version, seq = payload["stream"], payload["version"], payload["seq"]
+        if not isinstance(stream, str) or not isinstance(version, int) or not isinstance(seq, int):
+            return
+        if payload["kind"] == "drift":
+            _put(self._drifts, (stream, version, seq), at, payload)
+        elif payload["kind"] in ("settled", "recovered"):
+            _put(self._settled, (stream, version, payload["opened"]), at, payload)
+
+    @property
+    def streams(self) -> list[str]:
+        """Every stream that had outputs."""
+        return sorted(self._streams)
+
+    def paces(self) -> dict[str, float]:
+        """Return about how many seconds there are between two records of each stream."""
+        if self._paces is not None:
+            return self._paces
+        nothing = (0, 0.0), (0, 0.0)
+        spans = {stream: self._spans.get((*log, stream), nothing) for stream, log in self._streams.items()}
+        logs: dict[tuple[str, int], list[str]] = {}
+        for stream, log in self._streams.items():
+            logs.setdefault(log, []).append(stream)
+        result = {}
+        for log, streams in logs.items():
+            begins, ends = (sorted(spans[stream][side][0] for stream in streams) for side in (0, 1))
+            for stream in streams:
+                (first, began), (last, ended) = spans[stream]
+                # Of one device behind the other, each begins as long before the next as its own outputs go, or longer.
+                # Where the first outputs of some have expired these begin later than others, and go on with them.
+                before = min(bisect_left(begins, 2 * first - last), bisect_left(ends, first))
+                shared = bisect_right(begins, last) - before
+                if 2 * shared > len(streams) or first == last:
+                    shared, ((first, began), (last, ended)) = len(streams), self._spans.get((*log, None), nothing)
+                # The last record may be of an earlier time.
+                records = (last - first) * (self._many.get(log, 0) + 1)
+                result[stream] = shared * abs(ended - began) / max(1, records)
+        self._paces = result
+        return result
+
+    def centres(self) -> dict[str, list[Mapping[str, float]]]:
+        """Return the clusters that came in each stream, by the first `PEERS` names."""
+        found: dict[str, list[Mapping[str, float]]] = {}
+        for cluster, (_, begun) in self._begun.items():
+            found.setdefault(cluster.rsplit("/", 2)[0], []).append(begun["centre"])
+        return {stream: found[stream] for stream in sorted(found)[:PEERS]}
+
+    def clusters(self) -> list[NewCluster]:
+        """Return the clusters that came, of all streams, the earliest first."""
+        paces, silences, found = self.paces(), silences_of(self._alerts, self._cleared), []
+        for key, (_, begun) in self._begun.items():
+            stream, time = key.rsplit("/", 2)[0], seconds(begun["time"])
+            onset = heard(time - paces.get(stream, 0.0) * begun["size"], time, silences.get(stream, ()))
+            found.append(NewCluster(key, stream, onset, time, begun["centre"], begun["spread"]))
+        return sorted(found, key=lambda each: (each.time, each.key))
+
+    def unseen(self, clusters: Iterable[NewCluster]) -> dict[str, list[Sign]]:
+        """Return those of the `clusters` that came while an alert `unlike` of their stream was open, by its key."""
+        lasting: dict[str, list[tuple[float, float, str]]] = {}
+        for key, (at, alert) in self._alerts.items():
+            if alert["rule"] == "unlike":
+                cleared = self._cleared.get(key)
+                end = cleared[0][0] if cleared and cleared[1]["seq"] > alert["seq"] else inf
+                lasting.setdefault(alert["stream"], []).append((at[0], end, key))
+        named = {alert.get("cluster") for _, alert in self._alerts.values()}
+        found: dict[str, list[Sign]] = {}
+        for cluster in clusters:
+            for begin, end, key in lasting.get(cluster.stream, ()) if cluster.key not in named else ():
+                if begin <= cluster.time <= end:
+                    learned = cluster.key not in self._vanished
+                    found.setdefault(key, []).append(replace(cluster.sign, is_learned=learned))
+        return found
+
+    def late(self, clusters: Iterable[NewCluster], unseen: Mapping[str, Sequence[Sign]]) -> list[Sign]:
+        """Return those of the `clusters`, the earliest first, that came long after the others, and that no alert shows.
+
+        An alert on them needs a share of the records that is many times that of a rare kind.
+        """
+        paces, newest, found = self.paces(), dict[str, float](), list[Sign]()
+        named = {alert.get("cluster") for _, alert in self._alerts.values()}
+        named |= {sign.key for signs in unseen.values() for sign in signs}
+        for cluster in clusters:
+            before = newest.get(cluster.stream, inf)
+            newest[cluster.stream] = cluster.time
+            is_late = cluster.onset - before >= LATE_RECORDS * paces.get(cluster.stream, inf)
+            if is_late and cluster.key not in named and cluster.key not in self._vanished:
+                found.append(replace(cluster.sign, is_learned=True))
+        return found
+
+    def signs(self) -> list[Sign]:
+        """Return the signs, the earliest first."""
+        for table in (self._alerts, self._cleared, self._drifts, self._settled):
+            _prune(table)
+        for table in (self._begun, self._vanished, self._described):
+            _prune(table)
+        paces = self.paces()
+        usual = median(paces.values()) if paces else 0.0
+        # Of a share that changed the drift says more, as of all that it opens.
+        seen = {(each["stream"], each["time"]) for _, each in self._drifts.values()}
+        made: list[Callable[[], Sign | None]] = [
+            partial(self._of_alert, each, paces.get(each["stream"], usual))
+            for _, each in self._alerts.values()
+            if each["rule"] != "share" or (each["stream"], str(each.get("since"))) not in seen
+        ]
+        lasting = self._lasting()
+        made += [partial(self._of_drift, key, each, key in lasting) for key, (_, each) in self._drifts.items()]
+        found = list[Sign]()
+        for make in made:
+            with suppress(*UNREADABLE):  # It is of no worker.
+                found += [sign] if (sign := make()) is not None else []
+        silences = silences_of(self._alerts, self._cleared)
+        for sign in found:
+            if sign.rule != "silent":
+                slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
+                sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
+        return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
+
+    def _lasting(self) -> set[tuple[str, int, int]]:
+        """Return the drifts that settled where most of what they changed no later one of their stream did."""
+        found, later = set(), dict[str, tuple[int, set[tuple[str, str]]]]()
+        for key in sorted(self._drifts, reverse=True):
+            version, gone = later.setdefault(key[0], (key[1], set()))
+            ended = self._settled[key][1] if key in self._settled else {}
+            with suppress(*UNREADABLE):  # It is of no worker.
+                # What recovered changed nothing, but for what went back to the place before the last.
+                events = (ended,) if ended.get("kind") == "recovered" else (ended, self._drifts[key][1])
+                changed = {each for event in events for each in _changed(event)}
+                if ended.get("kind") == "settled" and key[1] == version and 2 * len(changed & gone) <= len(changed):
+                    found.add(key)
+                gone |= changed
+        return found
+
+    def _of_alert(self, alert: Mapping[str, Any], pace: float) -> Sign:
+        rule, since = alert["rule"], alert["since"]
+        time = seconds(since)
+        onset, centre, share, evidence, keywords = time, {}, 0.0, alert["evidence"], []
+        records = evidence.get("records", 0.0)
+        if rule == "unlike":
+            share = evidence.get("unlike", records) / (records or 1.0)
+        if "began" in alert:
+            onset = seconds(alert["began"])
+        elif rule in ("unlike", "unconfirmed"):
+            onset -= pace * max(records - 1.0, 0.0)
+        elif rule == "silent":
+            onset -= evidence.get("seconds", 0.0)
+        if rule == "new_cluster" and alert.get("cluster") in self._begun:
+            begun = self._begun[alert["cluster"]][1]
+            centre = begun["centre"]
+            if "began" not in alert:
+                onset = seconds(begun["time"]) - pace * begun["size"]
+            if alert["cluster"] in self._described:
+                keywords = self._described[alert["cluster"]][1]["keywords"]
+        place, cleared = place_of(alert), self._cleared.get(alert["key"])
+        onset = max(min(onset, time), min(time, 0.0))
+        # Times of records may go back.
+        is_open = cleared is None or cleared[1]["seq"] < alert["seq"]
+        at_end = cleared[1]["evidence"] if cleared and not is_open else {}
+        silent = at_end.get("seconds", 0.0) if rule == "silent" else 0.0
+        stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))
+        return Sign(
+            alert["key"], place, alert["stream"], rule, alert["severity"], time, onset, since,
+            alert["text"], centre=centre, keywords=keywords, is_open=is_open, unlike=share,
+            is_known=bool(evidence.get("known")),
+            until=onset + silent if silent else 0.0,
+            is_learned=stays or (rule == "new_cluster" and alert.get("cluster") not in self._vanished),
+            share=float(evidence.get("share", 0.0)) if rule == "new_cluster" else 0.0,
+            values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
+        )  # fmt: skip
+
+    def _of_drift(self, key: tuple[str, int, int], drift: Mapping[str, Any], is_lasting: bool) -> Sign | None:
+        """Return a drift as a sign; None for a rare count that has not come for a while."""
+        stream, version, seq = key
+        ended = self._settled[key][1] if key in self._settled else None
+        time = seconds(drift["time"])
+        onset = seconds(drift["since"]["time"]) if "since" in drift else time
+        drifts = f"{stream}/{version}/drift"
+        moves, varies = _moves(("moved",), ended, drift), _moves(_VARIES, ended, drift)
+        first = _moves(("moved", *_VARIES), drift)
+        if first and all(move.is_stuck and abs(move.shift) <= UNMOVED for move in first.values()):
+            return None
+        if first and all(move.is_noise for move in first.values()):
+            # Its end also names what a wave has done meanwhile.
+            moves, varies = ({name: each[name] for name in first if name in each} for each in (moves, varies))
+        varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
+        return Sign(
+            f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
+            next(map(_without_features, drift.get("units", ())), ""),
+            moves=moves, late=moves.keys() - _moves(("moved",), drift).keys(),
+            varies=varies,
+            continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
+            is_whole=drift.get("scope") == "stream",
+            is_open=ended is None and self._drift_ended.get(stream, -inf) < time,
+            is_learned=is_lasting,
+            until=inf if ended is None else seconds(ended["time"]),
+        )  # fmt: skip
+
+
+def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[str, Move]:
+    """Return the features that changed so by a drift; the settled event, which comes first, knows more."""
+    found: dict[str, tuple[str | None, Move]] = {}
+    # The last event is the drift: what it named is farther off than what only the mean of later records differs in.
+    for event in reversed(events):
+        own: dict[str, tuple[str | None, Move]] = {}
+        for unit in (event or {}).get("units", ()):
+            for feature in unit["features"]:
+                # Of the same cluster, or the whole stream, where that is in both: each has a mean of its own.
+                name, place = feature["feature"], unit["cluster"]
+                if feature["change"] in changes and (name not in own or found.get(name, ("",))[0] == place):
+                    own[name] = place, Move(*map(float, _MOVED(feature)))
+        found |= own
+    return {name: move for name, (_, move) in found.items()}
+
+
+def _without_features(unit: Mapping[str, Any]) -> str:
+    """Return what changed of a cluster, or of its stream, where that is no feature; else nothing."""
+    name = unit["cluster"] or "the stream"
+    if "share" in unit:
+        before, after = (f"{100 * unit['share'][when]:.3g} %" for when in ("before", "after"))
+        return f"{name} has {after} of the records, {before} before"
+    return f"features of {name} vary together differently" if "together" in unit["change"] else ""
+
+
+def _changed(event: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield what changed: features by their names, of whichever unit; share and dependence by their unit."""
+    for unit in event.get("units", ()):
+        yield from (("", each["feature"]) for each in unit["features"])
+        yield from ((unit["cluster"] or "", name) for name in ("share", "together") if name in unit["change"])
