@@ -70,7 +70,7 @@ def bootstrap(
     topic = None if file else source
     suited: Mapping[str, Any] = {"input.topics": topic} if topic else {}
     if file is not None:
-        found, columns = for_file(file, columns, skip_bad, yes=yes, otherwise={})
+        found, columns = for_file([file], columns, skip_bad, yes=yes, otherwise={})
         # Without a key, which records share a model is the deployment's choice.
         suited = {name: value for name, value in found.items() if (name, value) != ("stream", "topic")}
     settings = load(suited) if file else load_for(topic, load)

@@ -99,7 +99,7 @@ def evaluate(
     check_extra("evaluate")
     under, over = summary.bounds_of("--fail-under", fail_under), summary.bounds_of("--fail-over", fail_over)
     file = as_file(source_name)
-    suited, columns = for_file(file, columns, skip_bad, truth=truth, yes=yes) if file else (None, columns)
+    suited, columns = for_file([file], columns, skip_bad, truth=truth, yes=yes) if file else (None, columns)
 
     def loaded(changes: Mapping[str, Any]) -> "config.Settings":
         named = {name.replace(".", "__"): value for name, value in changes.items()}

@@ -174,26 +174,25 @@ def examined(
 
 
 def for_file(
-    file: Path,
+    files: list[Path],
     columns: "Columns",
     skip_bad: bool,
     *,
     yes: bool,
-    more: Sequence[Path] = (),
     truth: str | None = None,
     otherwise: Mapping[str, Any] | None = None,
 ) -> tuple[Mapping[str, Any], "Columns"]:
-    """Return the settings, by dotted name, that apply to a file's records where no source has them, and its columns.
+    """Return the settings, by dotted name, that apply to records of files where no source has them, and the columns.
 
-    What is found in the records, and in those of `more` files behind them, is printed, and with `yes` the options that
-    this advises are taken. A `truth` is no feature. `otherwise` are the name and the topics where no source has them;
-    those of the file are the default.
+    What is found in the records is printed, and with `yes` the options that this advises are taken. A `truth` is no
+    feature. `otherwise` are the name and the topics where no source has them; those of the first file are the default.
 
     Features of the command line stand, and the rest is found for these. A settings file that names them is
     complete, but how the file is read, such as which column is the key, is no setting and found beside it.
 
     Raises `ConfigurationError` where the file lacks a feature, or each record needs a key and no column gives it.
     """
+    file = files[0]
     own = dict.fromkeys(("name", "input.topics"), topic_from(file))
     topic = own if otherwise is None else otherwise
     try:
@@ -207,7 +206,7 @@ def for_file(
     section, by_key = settings.input, settings.stream == "key"
     chosen = (section.sparse or section.features) if describes(settings) and not described else None
     taken = (lambda note: note.advised or (by_key and bool(note.change.key))) if yes else None
-    found = examined([file, *more], columns, skip_bad, None, taken, settings, settings if described else None, chosen)
+    found = examined(files, columns, skip_bad, None, taken, settings, settings if described else None, chosen)
     if found.seen.records and describes(settings) and section.sparse is None:
         _check_features(file, found, settings)
     if found.skipped:

@@ -124,9 +124,10 @@ def replay(
             raise ConfigurationError("--picture needs the outputs in a folder; leave --rules-only and --to-name out")
         drawing.check(picture)
     file = as_file(source)
+    files = [file, *(more or ())] if file is not None else []
     if more and file is None:
         raise ConfigurationError(f"{source} is a topic, and {more[0]} a file behind it: name files alone, or a topic")
-    suited, columns = for_file(file, columns, skip_bad, yes=yes, more=more or ()) if file else (None, columns)
+    suited, columns = for_file(files, columns, skip_bad, yes=yes) if files else (None, columns)
     settings = load(suited) if file else load_for(source, load)
     if rules_only:
         settings = rules_alone(settings)
@@ -148,10 +149,9 @@ def replay(
                     )
                 summary = replaying.replay_file(
                     settings,
-                    file,
+                    files,
                     columns,
                     written,
-                    more=more or (),
                     partitions=partitions,
                     skip_bad=skip_bad,
                     processes=processes,
@@ -178,10 +178,10 @@ def replay(
             drawing.draw(picture, lives, left_out)
         found = _incidents(written.folder) if written.folder is not None else None
         unlike = None
-        if file is not None and written.folder is not None and answered:
+        if files and written.folder is not None and answered:
             drifts = sinks.lines(written.folder, "drift_events")
             unlike = file_peers.compare_file(
-                settings, file, columns, drifts, found or (), more=more or (), partitions=partitions, skip_bad=skip_bad
+                settings, files, columns, drifts, found or (), partitions=partitions, skip_bad=skip_bad
             )
     if rules_only and not as_json:
         show_rules(summary)

@@ -78,7 +78,7 @@ class FileSource:
         """Yield the rows in the order of the file; raise `InputFileError` where it has none."""
         is_empty = True
         for rows in read_rows(
-            self.path, self.columns, self.topic, self.partitions, skip_bad=self.skip_bad, encode=self.encode
+            [self.path], self.columns, self.topic, self.partitions, skip_bad=self.skip_bad, encode=self.encode
         ):
             is_empty = is_empty and not rows
             yield rows if self.unpacker is None else list(self.unpacker.single(rows))

@@ -214,10 +214,12 @@ def _lasting(seen: FileSurvey, path: str, others: Sequence[str]) -> str | None:
     """Return the column that names what has names that come and go, such as the deployment of pods; None for none."""
     if not _come_and_go(seen, path):
         return None
+    ends = {each: [{*_rows_in(records, (each,))} for records in (seen.head, seen.tail)] for each in others}
     wider = [
-        each for each in others if _is_within(seen, path, each) and len({*_rows_in(seen.tail, (each,))} ) > 1
-        and {*_rows_in(seen.head, (each,))} == {*_rows_in(seen.tail, (each,))}
-    ]  # fmt: skip
+        each
+        for each, (first, later) in ends.items()
+        if first == later and len(later) > 1 and _is_within(seen, path, each)
+    ]
     return max(wider, key=lambda each: len(seen.columns[each].counts or ()), default=None)
 
 

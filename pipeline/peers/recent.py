@@ -1,6 +1,6 @@
 """The records that the streams of a deployment have processed last, read from the ends of their logs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -121,8 +121,7 @@ def plan(settings: Settings, reader: LogReader, states: Sequence[StoredPartition
         streams = len(names_of([state]))
         if streams and isinstance(mapping.layout, Layout):
             mappings[state.at], own[state.at], committed[state.at] = mapping, streams, state.committed
-    columns = {name: 0 for mapping in mappings.values() for name in numbers_of(mapping)[1]}
-    columns = {name: place for place, name in enumerate(columns)}
+    columns = columns_of(mappings.values())
     total = sum(own.values())
     most = wanted(total, len(columns))
     ranges, older = {}, False
@@ -133,6 +132,12 @@ def plan(settings: Settings, reader: LogReader, states: Sequence[StoredPartition
         ranges[at] = start, max(start, stop)
         older = older or start > first
     return RecentPlan(names, mappings, ranges, columns, older and most < total * profiles.RECENT)
+
+
+def columns_of(mappings: Iterable[InputMapping]) -> dict[str, int]:
+    """Return the place of each feature, of all partitions, that is no category."""
+    names = dict.fromkeys(name for mapping in mappings for name in _numbers(mapping)[1])
+    return {name: place for place, name in enumerate(names)}
 
 
 def wanted(streams: int, columns: int) -> int:
@@ -161,7 +166,7 @@ def read(settings: Settings, reader: LogReader, plan: RecentPlan, read: Callable
     return recent
 
 
-def numbers_of(mapping: InputMapping) -> tuple[list[int], list[str]]:
+def _numbers(mapping: InputMapping) -> tuple[list[int], list[str]]:
     """Return places and names of the features that are no categories."""
     layout = mapping.layout
     if not isinstance(layout, Layout):
@@ -195,5 +200,5 @@ def take(
     for key in set(keys) - known.keys():
         # A stream without a snapshot is not listed either.
         known[key] = numbers.get(names.name_of(key), -1)
-    kept, features = numbers_of(mapping)
+    kept, features = _numbers(mapping)
     recent.add(at, batch.rows[:, kept], features, [known[key] for key in keys], list(batch.times))

@@ -259,12 +259,12 @@ def bootstrap(
                 by_time, [PartitionRange(source, at, *ranges[at]) for at in partitions]
             )
             if file:
-                rows_of = partial(read_rows, file.path, file.columns, topics[0], len(partitions))
+                rows_of = partial(read_rows, [file.path], file.columns, topics[0], len(partitions))
                 read = partial(rows_of, skip_bad=file.skip_bad, encode=encoder(settings, file.path))
             ((learned,), _) = run_jobs(settings, [partial(learn_rekeyed, source, plans, read)], 1, report)
         elif file:
             run = partial(learn_file, source)
-            rows = partial(route, settings, file.path, file.columns, len(plans), skip_bad=file.skip_bad)
+            rows = partial(route, settings, [file.path], file.columns, len(plans), skip_bad=file.skip_bad)
             learned, _ = share(settings, run, plans, rows, processes, report)
             learned.sort(key=lambda part: part.partition)
         else:

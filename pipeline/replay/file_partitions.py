@@ -63,21 +63,15 @@ class Routed:
 
 
 def route(
-    settings: Settings,
-    path: Path,
-    columns: Columns,
-    partitions: int,
-    *,
-    more: Sequence[Path] = (),
-    skip_bad: bool = False,
+    settings: Settings, paths: Sequence[Path], columns: Columns, partitions: int, *, skip_bad: bool = False
 ) -> Iterator[Routed]:
-    """Yield the records of a file, and of `more` behind it, as they would be on a topic: batches of one partition.
+    """Yield the records of files as they would be on a topic, a batch of one partition at a time.
 
     Rows that cannot be used raise InputFileError, or are left out with `skip_bad`.
     """
     index, lengths = 0, [0] * partitions
-    with SeveralFiles([path, *more], columns, skip_bad=skip_bad) as file:
-        for batch in map(encoder(settings, path), file.batches()):
+    with SeveralFiles(paths, columns, skip_bad=skip_bad) as file:
+        for batch in map(encoder(settings, paths[0]), file.batches()):
             parts: list[list[FileRecord]] = [[] for _ in range(partitions)]
             for number, record in enumerate(batch, index):
                 parts[partition_of(record[0], partitions, number)].append(record)

@@ -13,7 +13,7 @@ from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.peers import profiles
 from resonance.pipeline.peers.beginnings import Beginnings
 from resonance.pipeline.peers.peers import ComparedStreams, compared
-from resonance.pipeline.peers.recent import Recent, RecentPlan, numbers_of, take, wanted
+from resonance.pipeline.peers.recent import Recent, RecentPlan, columns_of, take, wanted
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.replay.file_partitions import Routed, route
 from resonance.pipeline.replay.opening import UNBOUNDED
@@ -27,12 +27,11 @@ from resonance.schemas import Incident
 
 def compare_file(
     settings: Settings,
-    path: Path,
+    paths: Sequence[Path],
     columns: Columns,
     drifts: Iterable[Mapping[str, Any]],
     incidents: Iterable[Incident] = (),
     *,
-    more: Sequence[Path] = (),
     partitions: int = 1,
     skip_bad: bool = False,
 ) -> ComparedStreams:
@@ -50,14 +49,13 @@ def compare_file(
     mappings: dict[TopicPartition, InputMapping] = {
         at: make_task(settings, *at, TaskContext(UNBOUNDED)).mapping for at in logs
     }
-    features = {name: 0 for mapping in mappings.values() for name in numbers_of(mapping)[1]}
-    features = {name: place for place, name in enumerate(features)}
+    features = columns_of(mappings.values())
     if not features or not all(isinstance(mapping.layout, Layout) for mapping in mappings.values()):
         return nothing
     keys: set[tuple[int, bytes | None]] = set()
     last: deque[Routed] = deque()
     length = 0
-    for part in route(settings, path, columns, partitions, more=more, skip_bad=skip_bad):
+    for part in route(settings, paths, columns, partitions, skip_bad=skip_bad):
         keys |= {(part.partition, key) for key in part.keys}
         last.append(part)
         length += len(part)

@@ -191,26 +191,23 @@ def _replay_unrouted(
 
 def replay_file(
     settings: Settings,
-    path: Path,
+    paths: Sequence[Path],
     columns: Columns,
     output: ReplayOutput = ReplayOutput(),
     *,
-    more: Sequence[Path] = (),
     partitions: int = 1,
     skip_bad: bool = False,
     processes: int = 1,
     report: Report = lambda _: None,
 ) -> Summary:
-    """Replay a file as if it had been produced to the first input topic; no broker is needed.
+    """Replay files, one behind the other, as if they had been produced to the first input topic; no broker is needed.
 
     Parameters
     ----------
     columns : Columns
         The columns that are used.
-    more : sequence of Path
-        Files whose records come behind those of the first.
     partitions : int
-        Partitions of the topic that the file stands for.
+        Partitions of the topic that the files stand for.
     skip_bad : bool
         Leave out rows that cannot be used.
 
@@ -219,21 +216,21 @@ def replay_file(
     ConfigurationError
         A suffix or column is unknown, or there are several partitions and no setting of which records share a model.
     InputFileError
-        The file cannot be read, or one of its rows cannot be used.
+        A file cannot be read, or one of its rows cannot be used.
     """
     settings.check_stream(partitions)
-    routes, encode = Routes.of(settings, partitions), encoder(settings, path)
+    routes, encode = Routes.of(settings, partitions), encoder(settings, paths[0])
     second = range(len(routes.logs))
     with _sinks(settings, output, [*range(partitions), *second], count=max(partitions, len(second))) as sinks:
         if second:
             # Streams that are re-keyed learn in the order of the rows.
             compile_engine(settings)
             began = time.perf_counter()
-            logs = [(settings.input.topics[0], number) for number in range(partitions)]
             topic = settings.input.topics[0]
-            rows = read_rows(path, columns, topic, partitions, more=more, skip_bad=skip_bad, encode=encode)
+            logs = [(topic, number) for number in range(partitions)]
+            rows = read_rows(paths, columns, topic, partitions, skip_bad=skip_bad, encode=encode)
             return Summary(replay_two_stages(settings, rows, logs, routes, sinks, report), time.perf_counter() - began)
-        read = partial(file_partitions.route, settings, path, columns, partitions, more=more, skip_bad=skip_bad)
+        read = partial(file_partitions.route, settings, paths, columns, partitions, skip_bad=skip_bad)
         run = partial(file_partitions.replay_routed, settings)
         parts, seconds = file_partitions.share(settings, run, list(enumerate(sinks)), read, processes, report)
         return Summary(sorted(parts, key=lambda part: part.partition), seconds)

@@ -28,21 +28,20 @@ MADE_ORDER: Final = "partitions are merged by the Kafka timestamps of their reco
 
 
 def read_rows(
-    path: Path,
+    paths: Sequence[Path],
     columns: Columns,
     topic: str,
     partitions: int,
     *,
-    more: Sequence[Path] = (),
     skip_bad: bool,
     encode: Encode = list,
 ) -> Iterator[list[Record]]:
-    """Yield the rows of a file, and of `more` behind it, as they would be on a topic, in batches, in their order.
+    """Yield the rows of files as they would be on a topic, in batches, in their order.
 
     Rows that cannot be used raise InputFileError, or are left out with `skip_bad`.
     """
     index, lengths = 0, [0] * partitions
-    with SeveralFiles([path, *more], columns, skip_bad=skip_bad) as file:
+    with SeveralFiles(paths, columns, skip_bad=skip_bad) as file:
         for batch in map(encode, file.batches()):
             rows = []
             for number, (key, value, timestamp) in enumerate(batch, index):

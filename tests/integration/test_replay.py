@@ -162,7 +162,7 @@ def test_a_file_is_replayed_to_topics(broker, tmp_path):
     file.write_bytes(b"".join(value + b"\n" for _, _, value in records(200)))
     deployment = Recorded(broker)
     replay_file(
-        deployment.given(), file, Columns(key=("id",)), ReplayOutput(name=deployment.name + "-file"), partitions=2
+        deployment.given(), [file], Columns(key=("id",)), ReplayOutput(name=deployment.name + "-file"), partitions=2
     )
     found = values(read_topic(broker, f"{deployment.name}-file.assignments"))
     assert len(found) == 200

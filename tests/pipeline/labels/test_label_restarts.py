@@ -205,7 +205,7 @@ def test_a_file_with_labels_is_replayed(tmp_path, stream):
     lines = [{"id": i, "x": row, "is": labels_of(row) if i % 2 else None} for i, row in enumerate(points)]
     file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     given = labelled(stream=stream, input__label_path="is")
-    summary = replaying.replay_file(given, file, Columns(), replaying.ReplayOutput(tmp_path / "out"))
+    summary = replaying.replay_file(given, [file], Columns(), replaying.ReplayOutput(tmp_path / "out"))
     assert (summary.records, sum(part.assignments for part in summary.parts)) == (80, 80)
     found = [orjson.loads(line)["value"] for line in (tmp_path / "out/assignments.jsonl").read_bytes().splitlines()]
     assert set(found[-1]["labels"]) == {"right", "7"}

@@ -88,7 +88,7 @@ def test_a_file_is_routed_in_the_order_of_its_rows(tmp_path, stream):
     file = tmp_path / "rows.jsonl"
     file.write_bytes(b"".join((record.value or b"") + b"\n" for record in rows))
     given = settings(stream, input__id_path="id", topics__routes_partitions=2)
-    summary = replaying.replay_file(given, file, Columns(), replaying.ReplayOutput(tmp_path / "out"), partitions=3)
+    summary = replaying.replay_file(given, [file], Columns(), replaying.ReplayOutput(tmp_path / "out"), partitions=3)
     assert (summary.records, sum(part.assignments for part in summary.parts)) == (400, 400)
     lines = [orjson.loads(line)["value"] for line in (tmp_path / "out/assignments.jsonl").read_bytes().splitlines()]
     by_stream = {}
@@ -104,7 +104,7 @@ def test_the_first_hop_takes_the_rows_of_a_partition_at_once(tmp_path, monkeypat
     file, sizes, process = tmp_path / "rows.jsonl", [], RouterTask.process
     file.write_bytes(b"".join((record.value or b"") + b"\n" for log in inputs(600).values() for record in log))
     monkeypatch.setattr(RouterTask, "process", lambda task, rows: sizes.append(len(rows)) or process(task, rows))
-    replaying.replay_file(settings(input__id_path="id"), file, Columns(), partitions=3)
+    replaying.replay_file(settings(input__id_path="id"), [file], Columns(), partitions=3)
     assert sizes == [200] * 3
 
 
@@ -124,7 +124,7 @@ def test_without_routes_the_records_are_replayed_in_the_order_of_their_times(unr
     file.write_bytes(b"".join((record.value or b"") + b"\n" for pair in zip(*logs, strict=True) for record in pair))
     out = replaying.ReplayOutput(tmp_path / "topic")
     summary = replaying.replay_topics(unrouted.given, unrouted.given.logs, Span(), out)
-    replaying.replay_file(unrouted.given, file, Columns(), replaying.ReplayOutput(tmp_path / "file"), partitions=2)
+    replaying.replay_file(unrouted.given, [file], Columns(), replaying.ReplayOutput(tmp_path / "file"), partitions=2)
     assert rows_of(tmp_path / "topic") == rows_of(tmp_path / "file")
     assert (summary.records, [part.end for part in summary.parts[:2]]) == (400, [201, 201])
     assert summary.note == two_stage_file.MADE_ORDER

@@ -10,7 +10,7 @@ def test_records_without_keys_take_the_partitions_in_turn(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_bytes(b"".join(b'{"n": %d}\n' % number for number in range(5_001)))
     found = {0: [], 1: []}
-    for part in route(settings(stream="partition"), file, Columns(), 2):
+    for part in route(settings(stream="partition"), [file], Columns(), 2):
         found[part.partition] += part.on("t")
     for partition, log in found.items():
         assert [record.offset for record in log] == list(range(len(log)))

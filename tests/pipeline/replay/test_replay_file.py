@@ -60,7 +60,7 @@ def test_a_file_says_what_its_records_would_say_on_the_topic(file, tmp_path, pro
     given = settings(stream="partition")
     folder = tmp_path / "results"
     output, columns = ReplayOutput(folder), Columns(key=("key",), time=("at",))
-    summary = replay_file(given, file, columns, output, partitions=2, processes=processes)
+    summary = replay_file(given, [file], columns, output, partitions=2, processes=processes)
     expected = [run(PartitionTask(given, TOPIC, p), log) for p, log in as_produced(file, 2).items()]
     assert read(folder / "assignments.jsonl") == lines([m for each in expected for m in each.assignments])
     assert read(folder / "cluster-events.jsonl") == lines([m for each in expected for m in each.cluster_events])
@@ -83,8 +83,8 @@ def test_two_files_say_what_they_would_say_as_one(stream, file, tmp_path):
     parts = [tmp_path / "first.jsonl", tmp_path / "second.jsonl"]
     for part, own in zip(parts, (rows[:170], rows[170:]), strict=True):
         part.write_bytes(b"\n".join(own))
-    replay_file(given, file, columns, ReplayOutput(tmp_path / "whole"), partitions=2)
-    replay_file(given, parts[0], columns, ReplayOutput(tmp_path / "parts"), more=parts[1:], partitions=2)
+    replay_file(given, [file], columns, ReplayOutput(tmp_path / "whole"), partitions=2)
+    replay_file(given, parts, columns, ReplayOutput(tmp_path / "parts"), partitions=2)
     for name in FILES.values():
         assert read(tmp_path / "parts" / name) == read(tmp_path / "whole" / name)
 
@@ -92,7 +92,7 @@ def test_two_files_say_what_they_would_say_as_one(stream, file, tmp_path):
 def test_the_earliest_dead_letters_of_all_partitions_are_the_examples(tmp_path):
     path = tmp_path / "flows.jsonl"
     path.write_bytes(b"".join(b'{"cpu": "x", "latency_ms": 1, "net": {"in": 1}, "at": %d}\n' % at for at in range(8)))
-    found = replay_file(settings(stream="partition"), path, Columns(time=("at",)), partitions=2).examples
+    found = replay_file(settings(stream="partition"), [path], Columns(time=("at",)), partitions=2).examples
     assert [each["source"] for each in found] == [f"{TOPIC}[0]@0", f"{TOPIC}[1]@0", f"{TOPIC}[0]@1"]
 
 
@@ -100,7 +100,7 @@ def test_a_broken_file_ends_every_process_and_says_why(file):
     file.write_bytes(file.read_bytes() + b"{broken\n")
     given = settings(stream="partition")
     with pytest.raises(InputFileError, match=r"line 401: not JSON"):
-        replay_file(given, file, Columns(key=("key",)), partitions=2, processes=2)
+        replay_file(given, [file], Columns(key=("key",)), partitions=2, processes=2)
 
 
 def test_outputs_are_never_mixed_with_recorded_ones():
