@@ -22,6 +22,8 @@ NAMES: Final = ("load", "heat", "noise", "flow")
 DEVICES, RECORDS, CHANGED, LATER, SECOND, TURN = 40, 1_200, 800, 950, 960, 30
 BEGAN: Final = 1_770_000_000_000
 MINUTE: Final = 60_000
+# An hour at once: outputs do not depend on it.
+BATCH: Final = 60 * DEVICES
 SEEDS: Final = 100
 BARS: Final = {"one breaks": 0.95, "all change": 0.95, "both": 0.9, "one breaks later": 0.9, "two break later": 0.5}
 
@@ -45,15 +47,16 @@ def fleet(case: Case, seed: int) -> tuple[list[Incident], set[str]]:
         Settings.of({"input.topics": [TOPIC], "input.features": list(NAMES), "stream": "key"}), TOPIC, 0
     )
     table = IncidentTable()
-    for minute, rows in enumerate(values.round(3).tolist()):
-        records = [
-            Record(
-                TOPIC, 0, minute * DEVICES + device, BEGAN + minute * MINUTE, b"d%d" % device,
-                orjson.dumps(dict(zip(NAMES, row, strict=True))),
-            )
-            for device, row in enumerate(rows)
-        ]  # fmt: skip
-        outputs = task.process(records)
+    records = [
+        Record(
+            TOPIC, 0, minute * DEVICES + device, BEGAN + minute * MINUTE, b"d%d" % device,
+            orjson.dumps(dict(zip(NAMES, row, strict=True))),
+        )
+        for minute, rows in enumerate(values.round(3).tolist())
+        for device, row in enumerate(rows)
+    ]  # fmt: skip
+    for first in range(0, len(records), BATCH):
+        outputs = task.process(records[first : first + BATCH])
         for kind in ("cluster_events", "drift_events", "alerts"):
             for message in outputs.of(kind):
                 table.apply(kind, orjson.loads(message.value or b"null"))
