@@ -60,9 +60,9 @@ class Modal(SingleModelEngine):
     """
 
     name: ClassVar[str] = "modal"
-    revision: ClassVar[int] = 10
+    revision: ClassVar[int] = 11
     # The second read its first 200 records more seldom, the third counted no pauses, the fifth knew not what is usual,
-    # the sixth counted no steps, the seventh and the eighth divided many clusters more seldom.
+    # the sixth counted no steps, the seventh and the eighth divided many clusters more seldom, the tenth later.
     oldest: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     criteria = CRITERIA

@@ -272,6 +272,9 @@ _FIRST, _OFTEN, _LATER, _SELDOM = 25, 100, 250, 1000
 """Records from one reading to the next: in the first 200, where most differ, 1,000, 10,000, and then, of so many
 landmarks each."""
 _READ = 1024
+_READINGS = 16
+"""Readings at least while as many records come as there were: new landmarks show more soon, not as late as they cost.
+"""
 _STEPS = 4096
 """Steps from record to record after which those so far count half."""
 
@@ -290,7 +293,7 @@ def is_due(model, rules):
     if n <= 200 and 2 * model.clock > n:
         every = _FIRST
     if n > 10_000:
-        every = max(_SELDOM, _SELDOM * model.budget // _READ)
+        every = max(_SELDOM, min(_SELDOM * model.budget // _READ, n // _READINGS))
     return since >= every or (since >= _OFTEN and model.unplaced >= rules.min_cluster_records)
 
 
