@@ -272,8 +272,8 @@ _FIRST, _OFTEN, _LATER, _SELDOM = 25, 100, 250, 1000
 """Records from one reading to the next: in the first 200, where most differ, 1,000, 10,000, and then, of so many
 landmarks each."""
 _READ = 1024
-_READINGS = 16
-"""Readings at least while as many records come as there were: new landmarks show more soon, not as late as they cost.
+_READINGS = 8
+"""Readings, at least, while as many records come as there were: new landmarks show more soon, not as late as they cost.
 """
 _STEPS = 4096
 """Steps from record to record after which those so far count half."""

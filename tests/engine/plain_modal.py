@@ -476,7 +476,7 @@ class PlainModal:
 
     def _read_if_due(self):
         since = self.n - self.read
-        seldom = max(1000, min(1000 * self.budget // 1024, self.n // 16))
+        seldom = max(1000, min(1000 * self.budget // 1024, self.n // 8))
         often = 25 if 2 * self.clock > self.n else 100
         every = next(e for most, e in ((200, often), (1000, 100), (10_000, 250), (np.inf, seldom)) if self.n <= most)
         if since >= every or (since >= 100 and self.unplaced >= self.p.min_cluster_records):

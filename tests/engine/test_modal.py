@@ -320,13 +320,13 @@ def test_places_between_which_a_walk_jumps_are_clusters(seed):
     assert not set(found[::2]) & set(found[1::2]) - {-1}
 
 
-def test_many_landmarks_are_read_no_later_than_a_sixteenth_of_the_records_ago():
+def test_many_landmarks_are_read_no_later_than_an_eighth_of_the_records_ago():
     model = Modal(landmarks=8192)
     X = np.random.default_rng(0).normal(size=(24_000, 1))
     model.learn(X[:16_000])
     for start in range(16_000, len(X), 100):
         model.learn(X[start : start + 100])
-        assert start + 100 - model._model.read <= (start + 100) / 16
+        assert start + 100 - model._model.read <= (start + 100) / 8
 
 
 def test_more_of_many_clusters_are_found_by_the_share_of_false_ones():
