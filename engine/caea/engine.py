@@ -154,6 +154,7 @@ def rules_from(given: dict[str, Any], dimension: int) -> Rules:
         max_leaves=given.get("max_leaves", 0),
         nearest=given.get("orphans", "nearest") == "nearest",
         keep=max(interval, children),
+        remote=False,
     )
 
 

@@ -9,9 +9,10 @@ from resonance.engine import correntropy
 from resonance.engine.caea.model import add_link, add_sigma, find_link, is_full, mean_sigma, remove_nodes, sum_sigma
 from resonance.engine.caea.reading import read_clusters
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
-from resonance.engine.labels import majority_label
+from resonance.engine.labels import majority_labels
 from resonance.kernels.arithmetic import float_of, inline, jit
 from resonance.kernels.borrowed import borrow
+from resonance.kernels.ordering import nearest_marked
 
 # What a step reports beside the node, in a row of floats.
 FOUNDED = 0  # 1 when the record became a node (case I, or while there are fewer than h nodes)
@@ -172,10 +173,7 @@ def _answer(model, k1, best, squares, report):
     """Note cluster and score of the nearest node that has a cluster; `k1` is the nearest of all."""
     near, near_bits = k1, best
     if model.cluster[k1] < 0:
-        near, near_bits = 0, FAR
-        for j in range(model.nodes):
-            if model.cluster[j] >= 0 and squares[j] < near_bits:
-                near, near_bits = j, squares[j]
+        near, near_bits = nearest_marked(squares, model.cluster, model.nodes, FAR)
     if near_bits < FAR:
         report[ANSWER] = model.cluster[near]
         report[SCORE] = 1.0 - cim(near_bits)
@@ -363,10 +361,7 @@ def predict_batch(model, rules, X, cluster, score, novel, label):
     """Answer for a batch: nearest clustered node, and the majority label of the nearest node that has one."""
     capacity, k, padded = len(model.id), model.nodes, (model.nodes + 7) & ~7
     sums, squares = np.empty(capacity), np.empty(capacity, dtype=np.int64)
-    majority = np.full(k, -1, dtype=np.int64)
-    for j in range(k):
-        majority[j] = majority_label(model.labels[j])
-    taken = np.empty(padded, dtype=np.int64)
+    majority = majority_labels(model.labels, k)
     for t in range(len(X)):
         if k == 0:
             novel[:] = True
@@ -374,18 +369,10 @@ def predict_batch(model, rules, X, cluster, score, novel, label):
         squared_cim(model.weight.reshape(-1), capacity, k, rules.d, scale_of(mean_sigma(model)), X[t], sums, squares)
         where, best = smallest(squares, padded)
         novel[t] = k < rules.h or cim(best) > model.threshold[where]
-        taken[:] = FAR
-        for j in range(k):
-            if model.cluster[j] >= 0:
-                taken[j] = squares[j]
-        where, best = smallest(taken, padded)
+        where, best = nearest_marked(squares, model.cluster, k, FAR)
         if best < FAR:
             cluster[t, 0] = model.cluster[where]
             score[t] = 1.0 - cim(best)
-        taken[:] = FAR
-        for j in range(k):
-            if majority[j] >= 0:
-                taken[j] = squares[j]
-        where, best = smallest(taken, padded)
-        if best < FAR:
+        where, _ = nearest_marked(squares, majority, k, FAR)
+        if where >= 0:
             label[t] = majority[where]

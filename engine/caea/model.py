@@ -124,6 +124,7 @@ class Rules(NamedTuple):
     max_leaves: int
     nearest: bool
     keep: int
+    remote: bool  # the children of a root live elsewhere
 
 
 @jit

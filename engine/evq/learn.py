@@ -22,7 +22,7 @@ from resonance.engine.evq.step import (
     set_inverse,
     squared_distance,
 )
-from resonance.engine.labels import majority_label
+from resonance.engine.labels import majority_labels
 from resonance.engine.matrices import factor, squared_norm
 from resonance.kernels.arithmetic import exp_minus, inline, jit, log, log1p
 
@@ -248,9 +248,7 @@ def predict_batch(model, rules, X, cluster, score, novel, label):
     if clusters == 0:
         novel[:] = not rules.running or model.learned >= rules.warmup
         return
-    majority = np.empty(len(model.slot), dtype=np.int64)
-    for at in range(clusters):
-        majority[model.slot[at]] = majority_label(model.votes[model.slot[at]])
+    majority = majority_labels(model.votes, len(model.slot))
     for t in range(len(X)):
         i, squared = nearest(model, rules, X[t])
         novel[t] = np.sqrt(squared) > model.radius[i]

@@ -13,7 +13,7 @@ from resonance.engine.caea.model import Model, Rules
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import StateError
-from resonance.engine.events import NO_PATH, cluster_of
+from resonance.engine.events import NO_PATH, cluster_of, new_log
 from resonance.engine.hcaea.learn import (
     learn_batch,
     new_lists,
@@ -74,6 +74,7 @@ class ModelTree(Stored):
         super().__init__(**given)
         check_room(self._given)
         self.depth = self._given["max_depth"] or NO_LIMIT
+        self._operations = new_log()
 
     def _begin(self, dimension: int) -> None:
         """Take the dimension of the first batch."""
@@ -143,6 +144,11 @@ class RootedTree(ModelTree, KernelEngine):
         super()._begin_with(batch)
         new_model(*self._memory, self._rules, -1, -1, 0)
 
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
+        places, every = np.arange(len(batch)), np.ones(len(batch), dtype=np.bool_)
+        given = *self._memory, self._rules, self._factors, ROOT, NO_PATH, batch, labels, places, every
+        learn_batch(*given, self._log, self._operations, arrays_of(step))
+
 
 class HCAEA(RootedTree):
     """Hierarchical divisive clustering: a CAEA whose nodes have CAEA models of their own.
@@ -175,11 +181,6 @@ class HCAEA(RootedTree):
     """
 
     name: ClassVar[str] = "hcaea"
-
-    def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
-        places, every = np.arange(len(batch)), np.ones(len(batch), dtype=np.bool_)
-        given = *self._memory, self._rules, self._factors, ROOT, NO_PATH, batch, labels, places, every
-        learn_batch(*given, self._log, arrays_of(step))
 
     def _leaves(self, m: int) -> Iterator[tuple[Model, int]]:
         """Yield model and position of each leaf at and below a model, depth first in node order."""

@@ -1,15 +1,13 @@
 """Batches of a tree, of its root alone and of what lies below one node; and the tree packed for a snapshot.
 
-The root alone writes down what the children of its nodes would learn. Its steps are those of `tree.learn_record` on the
-first level. What a child learns never comes back to the root, so the root needs to know of a child no more than that it
-is there. What lies below one of its nodes is a tree whose root is a place holder.
+What lies below a node of a root that lives elsewhere is a tree whose root is a place holder.
 """
 
 import numpy as np
 from numba import types
 from numba.typed import List
-from resonance.engine.caea.learn import ANSWER, FOUNDED, SCORE, longest_idle, read_model, scratch_for
-from resonance.engine.caea.model import mean_sigma, packed_model, parts_of, remove_nodes, unpacked_model
+from resonance.engine.caea.learn import scratch_for
+from resonance.engine.caea.model import mean_sigma, packed_model, parts_of, unpacked_model
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 from resonance.engine.hcaea.memory import (
     FIRST,
@@ -18,7 +16,6 @@ from resonance.engine.hcaea.memory import (
     WAITING,
     add,
     append_record,
-    drop_kept,
     grow_pool,
     model_of,
     new_model,
@@ -26,16 +23,9 @@ from resonance.engine.hcaea.memory import (
     put_record,
     subtree,
 )
-from resonance.engine.hcaea.tree import (
-    PATH,
-    assign_orphan,
-    drop_kept_of_linked,
-    learn_here,
-    learn_record,
-    leaves_below,
-    release_records,
-)
+from resonance.engine.hcaea.tree import PATH, learn_record, leaves_below
 from resonance.kernels.arithmetic import jit
+from resonance.kernels.ordering import nearest_marked
 
 FLOATS, INTEGERS, INDEX = types.float64[::1], types.int64[::1], types.int64[:, ::1]
 
@@ -47,10 +37,11 @@ def new_lists():
 
 
 @jit
-def learn_batch(blocks, indexes, rules, factors, first, above, X, labels, records, answered, log, step):
+def learn_batch(blocks, indexes, rules, factors, first, above, X, labels, records, answered, log, operations, step):
     """Learn vectors in order, by the model `first` and all below it; fill what is answered for those that are.
 
-    `above` are the ids of the nodes that lead to it. What the root answers is left alone for models below it.
+    `above` are the ids of the nodes that lead to it. What the root answers is left alone for models below it. Where its
+    children live elsewhere their operations are appended to a log.
     """
     scratch, (clusters, score, novel, nodes), start = scratch_for(rules), step, len(above)
     scored = np.array((np.nan, 0.0))
@@ -59,8 +50,8 @@ def learn_batch(blocks, indexes, rules, factors, first, above, X, labels, record
     for t in range(len(X)):
         rows[start] = X[t]
         learn_record(
-            blocks, indexes, rules, factors, first, start, answered[t], rows, labels[t], records[t], log, scratch,
-            levels, clusters[t], nodes[t], scored,
+            blocks, indexes, rules, factors, first, start, answered[t], rows, labels[t], records[t], log, operations,
+            scratch, levels, clusters[t], nodes[t], scored,
         )  # fmt: skip
         score[t] = scored[0]
         novel[t] = scored[1] == 1.0
@@ -77,11 +68,8 @@ def predict_labels(weights, stride, leaves, sigma, label, X, out):
     sums, squares = np.empty(stride), np.empty(stride, dtype=np.int64)
     for t in range(len(X)):
         squared_cim(weights, stride, leaves, d, scale, X[t], sums, squares)
-        for j in range(leaves):
-            if label[j] < 0:
-                squares[j] = FAR
-        where, best = smallest(squares, stride)
-        if best < FAR:
+        where, _ = nearest_marked(squares, label, leaves, FAR)
+        if where >= 0:
             out[t] = label[where]
 
 
@@ -99,10 +87,7 @@ def predict_clusters(indexes, rules, X, clusters, score, novel):
             k, scale = model.nodes, scale_of(mean_sigma(model))
             squared_cim(model.weight.reshape(-1), len(model.id), k, rules.d, scale, X[t], sums, squares)
             where, nearest = smallest(squares, (k + 7) & ~7)
-            near, best = -1, FAR
-            for j in range(k):
-                if model.cluster[j] >= 0 and squares[j] < best:
-                    near, best = j, squares[j]
+            near, best = nearest_marked(squares, model.cluster, k, FAR)
             if near >= 0:
                 clusters[t, model.level] = model.cluster[near]
                 if model.level == 0:
@@ -183,84 +168,6 @@ def unpack_tree(blocks, indexes, rules, packed_floats, packed, above):
         if model.level == 1 and model.leaves != leaves_below(indexes[0], m):
             return False
     return True
-
-
-THERE = 0
-"""Stands where a tree has the entry of a child model: the child is there, but elsewhere."""
-
-# An operation is a row of floats: this head, and the vector.
-O_NODE, O_RECORD, O_REMOVED, O_ANSWERED, O_LABEL, O_HEAD = 0, 1, 2, 3, 4, 5
-
-
-@jit
-def _append(log, d, node, record, removed, answered, label, x):
-    """Append an operation to a log of them; one that removes has no vector."""
-    row = np.zeros(O_HEAD + d)
-    row[O_NODE], row[O_RECORD], row[O_REMOVED], row[O_ANSWERED], row[O_LABEL] = node, record, removed, answered, label
-    if not removed:
-        row[O_HEAD:] = x
-    log.append(row)
-
-
-@jit
-def _pass_on(table, rules, node, record, answered, label, x, operations):
-    """Append what the child of a node learns: the node's new record; where the child is new, all that the node kept."""
-    model, pool = model_of(table, ROOT), pool_of(table)
-    name = model.id[node]
-    if model.child[node] >= 0:
-        _append(operations, rules.d, name, record, 0, answered, label, x)
-    elif model.chain[node + 1, LENGTH] >= rules.min_child_records:
-        model.child[node] = THERE
-        slot = model.chain[node + 1, FIRST]
-        while slot >= 0:
-            following = pool.follows[slot]
-            # The last one that the node kept is the one that has just come.
-            last = answered if following < 0 else 0
-            _append(operations, rules.d, name, record, 0, last, pool.label[slot], pool.vector[slot])
-            slot = following
-
-
-@jit
-def _remove(model, rules, gone, removed, record, operations):
-    """Remove nodes of the root, whose positions ascend, and append the removal of the children they have."""
-    for r in range(removed):
-        if model.child[gone[r]] >= 0:
-            _append(operations, rules.d, model.id[gone[r]], record, 1, 0, -1, model.sigma)
-    remove_nodes(model, gone, removed)
-
-
-@jit
-def learn_root(blocks, indexes, rules, factors, X, labels, log, operations, cluster, score, novel, nodes):
-    """Learn a batch in order, fill what is answered for each record, and append the operations to their log."""
-    table, scratch = indexes[0], scratch_for(rules)
-    _, _, gone, _, row = scratch
-    path, orphan = np.empty(1, dtype=np.int64), np.empty(rules.d)
-    deeper = rules.max_depth > 1
-    for t in range(len(X)):
-        clock = model_of(table, ROOT).learned + 1
-        node = learn_here(blocks, table, rules, factors, ROOT, np.int64(-1), clock, X[t], labels[t], scratch)
-        model, pool = model_of(table, ROOT), pool_of(table)
-        cluster[t, 0] = np.int64(row[ANSWER])
-        nodes[t, 0] = model.id[node]
-        score[t] = row[SCORE]
-        novel[t] = row[FOUNDED] == 1.0
-        if deeper:
-            _pass_on(table, rules, node, t, 1, labels[t], X[t], operations)
-            drop_kept_of_linked(pool, model, rules, node)
-        if model.nodes > rules.max_nodes:
-            gone[0] = longest_idle(model)
-            drop_kept(pool, model, gone[0])
-            _remove(model, rules, gone, 1, t, operations)
-        if model.learned % rules.interval == 0:
-            removed = release_records(table, rules, ROOT, gone)
-            if removed > 0:
-                _remove(model, rules, gone, removed, t, operations)
-            read_model(model, rules, factors, path, t, log, scratch)
-        while model.chain[WAITING, FIRST] >= 0 and model.nodes > 0:
-            node, label = assign_orphan(blocks, table, rules, ROOT, orphan, scratch)
-            model = model_of(table, ROOT)
-            _pass_on(table, rules, node, t, 0, label, orphan, operations)
-            drop_kept_of_linked(pool, model, rules, node)
 
 
 TOP = 2

@@ -5,22 +5,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import FloatArray, IntArray, Path, Prediction, Step, check_batch
+from resonance.engine.base import FloatArray, Path, Prediction, check_batch
 from resonance.engine.caea.learn import predict_batch
+from resonance.engine.caea.model import Rules
 from resonance.engine.caea.reading import CRITERIA
 from resonance.engine.errors import ParameterError, StateError
-from resonance.engine.events import drained, events_from, new_log
+from resonance.engine.events import drained, events_from
 from resonance.engine.hcaea.engine import ModelTree, RootedTree
-from resonance.engine.hcaea.learn import (
-    O_HEAD,
-    THERE,
-    TOP,
-    add_placeholder_root,
-    learn_batch,
-    learn_root,
-)
+from resonance.engine.hcaea.learn import TOP, add_placeholder_root, learn_batch
 from resonance.engine.hcaea.memory import ROOT, new_model, remove_model
 from resonance.engine.hcaea.operations import MAX_NODES, Operations, RootStep, SubtreeStep
+from resonance.engine.hcaea.tree import O_HEAD, THERE
 from resonance.engine.labels import record_labels
 from resonance.engine.shell import arrays_of, empty_step
 from resonance.kernels.table import require
@@ -52,20 +47,15 @@ class HCAEARoot(RootedTree):
 
     name: ClassVar[str] = "hcaea-root"
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        self._appended = new_log()
-
     def learn(self, X: ArrayLike, labels: Any = None) -> RootStep:  # noqa: D102
         step = super().learn(X, labels)
-        rows = drained(self._appended)[0].reshape(-1, O_HEAD + self.dimension)
+        rows = drained(self._operations)[0].reshape(-1, O_HEAD + self.dimension)
         node, record, removed, answered, label = rows[:, :O_HEAD].astype(np.int64).T.copy()
         operations = Operations(node, record, removed == 1, answered == 1, label, rows[:, O_HEAD:].copy())
         return RootStep(*arrays_of(step), step.events, operations=operations)
 
-    def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
-        given = *self._memory, self._rules, self._factors, batch, labels, self._log, self._appended
-        learn_root(*given, *arrays_of(step))
+    def _rules_for(self, dimension: int) -> Rules:
+        return super()._rules_for(dimension)._replace(remote=True)
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
         given = self._model(ROOT), self._rules, batch
@@ -168,7 +158,7 @@ class HCAEASubtree(ModelTree):
             self._classes = max(self._classes, int(labels.max()) + 1)
             marked = operations.record[:learned], operations.answered[:learned]
             given = *self._memory, self._rules, self._factors, TOP, np.array([self.node]), batch, labels, *marked
-            learn_batch(*given, self._log, (cluster, score, novel, path))
+            learn_batch(*given, self._log, self._operations, (cluster, score, novel, path))
         self.ended = self.ended or len(gone) > 0
         if len(gone) and self.dimension:
             blocks, indexes = self._memory

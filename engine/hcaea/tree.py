@@ -6,6 +6,9 @@ deletion step do to a sibling happens before the next record comes, as in learni
 A leaf is a node without a valid child model, one of more than 2 nodes. The model below a root node, here `top`, counts
 those at and below it; beyond ``max_leaves`` the one that won longest ago goes. Who that is stands in a queue,
 ``indexes[top]`` with rows (won, model, node id), of which the first `Model.queued` are left.
+
+A root whose children live elsewhere (`Rules.remote`) writes down what they would learn. What a child learns never comes
+back to the root, so the root needs to know of a child no more than that it is there.
 """
 
 import numpy as np
@@ -80,8 +83,42 @@ def count_founded(table, m, top):
         above.leaves += 1
 
 
+THERE = 0
+"""Stands where a tree has the entry of a child model: the child is there, but elsewhere."""
+
+# An operation is a row of floats: this head, and the vector.
+O_NODE, O_RECORD, O_REMOVED, O_ANSWERED, O_LABEL, O_HEAD = 0, 1, 2, 3, 4, 5
+
+
 @jit
-def remove_with_subtrees(blocks, table, rules, m, gone, removed, top, record, log):
+def _append(log, d, node, record, removed, answered, label, x):
+    """Append an operation to a log of them; one that removes has no vector."""
+    row = np.zeros(O_HEAD + d)
+    row[O_NODE], row[O_RECORD], row[O_REMOVED], row[O_ANSWERED], row[O_LABEL] = node, record, removed, answered, label
+    if not removed:
+        row[O_HEAD:] = x
+    log.append(row)
+
+
+@jit
+def _pass_on(model, pool, rules, node, record, answered, label, x, operations):
+    """Append what the child of a node learns: the node's new record; where the child is new, all that the node kept."""
+    name = model.id[node]
+    if model.child[node] >= 0:
+        _append(operations, rules.d, name, record, 0, answered, label, x)
+    elif model.chain[node + 1, LENGTH] >= rules.min_child_records:
+        model.child[node] = THERE
+        slot = model.chain[node + 1, FIRST]
+        while slot >= 0:
+            following = pool.follows[slot]
+            # The last one that the node kept is the one that has just come.
+            last = answered if following < 0 else 0
+            _append(operations, rules.d, name, record, 0, last, pool.label[slot], pool.vector[slot])
+            slot = following
+
+
+@jit
+def remove_with_subtrees(blocks, table, rules, m, gone, removed, top, record, log, operations):
     """Remove nodes of a model with their subtrees; what they keep must be taken from them before.
 
     `gone` has their positions, ascending; `top` is -1 for nodes of the root.
@@ -92,7 +129,9 @@ def remove_with_subtrees(blocks, table, rules, m, gone, removed, top, record, lo
         child = model.child[gone[r]]
         if shown:
             lost += 1 if _is_leaf(table, model, gone[r]) else leaves_below(table, child)
-        if child >= 0:
+        if child >= 0 and rules.remote:
+            _append(operations, rules.d, model.id[gone[r]], record, 1, 0, -1, model.sigma)
+        elif child >= 0:
             remove_model(blocks, table, rules, child, record, log)
     remove_nodes(model, gone, removed)
     if not shown:
@@ -106,11 +145,11 @@ def remove_with_subtrees(blocks, table, rules, m, gone, removed, top, record, lo
 
 
 @jit
-def evict(blocks, table, rules, m, node, top, record, log, gone):
+def evict(blocks, table, rules, m, node, top, record, log, operations, gone):
     """Remove one node with its subtree and its kept records: memory is bounded, no other node takes them."""
     drop_kept(pool_of(table), model_of(table, m), node)
     gone[0] = node
-    remove_with_subtrees(blocks, table, rules, m, gone, 1, top, record, log)
+    remove_with_subtrees(blocks, table, rules, m, gone, 1, top, record, log, operations)
 
 
 @jit
@@ -139,7 +178,7 @@ def _is_below(table, m, top):
 
 
 @jit
-def bound_leaves(blocks, indexes, table, rules, top, record, log, gone):
+def bound_leaves(blocks, indexes, table, rules, top, record, log, operations, gone):
     """Remove the longest idle leaves until the subtree of a root node has no more than `max_leaves`.
 
     The queue is made when the last one ran out, or nodes became leaves that may have won before. Who has won since
@@ -159,7 +198,7 @@ def bound_leaves(blocks, indexes, table, rules, top, record, log, gone):
         for node in range(model.nodes):
             if model.id[node] == name:
                 if _is_leaf(table, model, node) and model.won[node] == won:
-                    evict(blocks, table, rules, m, node, top, record, log, gone)
+                    evict(blocks, table, rules, m, node, top, record, log, operations, gone)
                 break
 
 
@@ -259,7 +298,7 @@ PATH = 7
 
 @jit
 def learn_record(
-    blocks, indexes, rules, factors, first, start, answered, rows, label, record, log, scratch, levels,
+    blocks, indexes, rules, factors, first, start, answered, rows, label, record, log, operations, scratch, levels,
     clusters, nodes, scored,
 ):  # fmt: skip
     """Learn a record with a model and all below it.
@@ -284,12 +323,11 @@ def learn_record(
     level = start
     entry[level], phase[level], mark[level], outer[level], answers[level] = first, LEARN, label, 1, answered
     while level >= start:
-        m = entry[level]
-        model, pool, todo = model_of(table, m), pool_of(table), phase[level]
+        m, todo = entry[level], phase[level]
         if todo == LEARN:
             if level <= 1:
                 top = m if level == 1 else np.int64(-1)
-                clock = model.learned + 1
+                clock = model_of(table, m).learned + 1
             node = learn_here(blocks, table, rules, factors, m, top, clock, X[level], mark[level], room)
             at[level] = node
             if answers[level] == 1:
@@ -299,52 +337,60 @@ def learn_record(
                     scored[0] = row[step.SCORE]
                     scored[1] = row[step.FOUNDED]
             outer[level] = 1
-            phase[level] = DESCEND if level + 1 < rules.max_depth else SETTLE
-        elif todo == DESCEND:
+            todo = DESCEND if level + 1 < rules.max_depth else SETTLE
+        model, pool = model_of(table, m), pool_of(table)
+        if todo == DESCEND:
             node = at[level]
             path[level] = model.id[node]
             child = model.child[node]
-            phase[level] = SETTLE
-            if child >= 0:
+            phase[level] = todo = SETTLE
+            if rules.remote:
+                passed = answers[level] * outer[level]
+                _pass_on(model, pool, rules, node, record, passed, mark[level], X[level], operations)
+            elif child >= 0:
                 X[level + 1] = X[level]
                 entry[level + 1], phase[level + 1], mark[level + 1] = child, LEARN, mark[level]
                 answers[level + 1] = answers[level] * outer[level]
                 level += 1
+                continue
             elif model.chain[node + 1, LENGTH] >= rules.min_child_records:
                 child = new_model(blocks, indexes, rules, m, path[level], level + 1)
                 table = borrow(indexes[0])
                 model.child[node] = entry[level + 1] = child
                 slots[level] = model.chain[node + 1, FIRST]
                 phase[level] = FEED
+                continue
         elif todo == FEED:
             slot = slots[level]
-            if slot < 0:
-                phase[level] = SETTLE
+            if slot >= 0:
+                slots[level] = pool.follows[slot]
+                X[level + 1] = pool.vector[slot]
+                mark[level + 1] = pool.label[slot]
+                # The last one that the node kept is the one that has just come.
+                answers[level + 1] = answers[level] * outer[level] if slots[level] < 0 else 0
+                phase[level + 1] = LEARN
+                level += 1
                 continue
-            slots[level] = pool.follows[slot]
-            X[level + 1] = pool.vector[slot]
-            mark[level + 1] = pool.label[slot]
-            # The last one that the node kept is the one that has just come.
-            answers[level + 1] = answers[level] * outer[level] if slots[level] < 0 else 0
-            phase[level + 1] = LEARN
-            level += 1
-        elif todo == SETTLE:
+            todo = SETTLE
+        if todo == SETTLE:
             drop_kept_of_linked(pool, model, rules, at[level])
             if outer[level] == 1:
                 outer[level] = 0
                 above = top if level > 0 else np.int64(-1)
                 if model.nodes > rules.max_nodes:
-                    evict(blocks, table, rules, m, longest_idle(model), above, record, log, gone)
+                    evict(blocks, table, rules, m, longest_idle(model), above, record, log, operations, gone)
                 if model.learned % rules.interval == 0:
                     removed = release_records(table, rules, m, gone)
                     if removed > 0:
-                        remove_with_subtrees(blocks, table, rules, m, gone, removed, above, record, log)
+                        remove_with_subtrees(
+                            blocks, table, rules, m, gone, removed, above, record, log, operations
+                        )  # fmt: skip
                     read_model(model, rules, factors, path, record, log, room)
             phase[level] = ADOPT
-        elif model.chain[WAITING, FIRST] >= 0 and model.nodes > 0:
+        if model.chain[WAITING, FIRST] >= 0 and model.nodes > 0:
             at[level], mark[level] = assign_orphan(blocks, table, rules, m, X[level], room)
             phase[level] = DESCEND
         else:
             if level == 1:
-                bound_leaves(blocks, indexes, table, rules, top, record, log, gone)
+                bound_leaves(blocks, indexes, table, rules, top, record, log, operations, gone)
             level -= 1

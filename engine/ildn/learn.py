@@ -25,7 +25,7 @@ from resonance.engine.ildn.layout import (
     room_for,
     row_of,
 )
-from resonance.engine.labels import majority_label
+from resonance.engine.labels import majority_labels
 from resonance.engine.matrices import eigenvalues
 from resonance.kernels.arithmetic import exp_minus, jit, log, log1p
 
@@ -285,9 +285,7 @@ def predict_batch(model, rules, X, cluster, score, novel, label):
     """Answer for a batch: nearest clustered node within reach, and the majority label of the nearest that has one."""
     room = room_for(model, rules)
     nodes = model.nodes
-    majority = np.empty(nodes, dtype=np.int64)
-    for row in range(nodes):
-        majority[row] = majority_label(model.labels[row])
+    majority = majority_labels(model.labels, nodes)
     for t in range(len(X)):
         novel[t] = holders(model, rules, X[t], room) == 0
         where, ratio = nearest(model, rules, X[t], model.cluster, room)

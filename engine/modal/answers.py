@@ -6,11 +6,11 @@ is back: the score compares with the range of most records, which rare ones do n
 """
 
 import numpy as np
-from resonance.engine.labels import majority_label
+from resonance.engine.labels import majority_labels
 from resonance.engine.modal.nearest import nearest, squared_distances
 from resonance.engine.modal.slabs import group_masses
 from resonance.kernels.arithmetic import inline, jit, log
-from resonance.kernels.ordering import stable_order
+from resonance.kernels.ordering import nearest_marked, stable_order
 
 UNUSUAL = 0.5
 """Score of a record at the edge of what is usual."""
@@ -109,11 +109,7 @@ def _farthest(x, middle, narrow):
 def _nearest_in_cluster(model, x, squared):
     """Return the nearest landmark that is in a cluster, -1 for none; `squared` gets the distances to all."""
     squared_distances(model.at, 0, model.landmarks, x, squared)
-    found, least = -1, np.inf
-    for i in range(model.landmarks):
-        if model.place[i] >= 0 and squared[i] < least:
-            found, least = i, squared[i]
-    return found
+    return nearest_marked(squared, model.place, model.landmarks, np.inf)[0]
 
 
 @jit
@@ -187,9 +183,7 @@ def predict_batch(model, rules, X, squared, cluster, score, novel, label):
     if landmarks == 0:
         novel[:] = True
         return
-    majority, room = np.empty(landmarks, dtype=np.int64), np.empty(len(squared))
-    for i in range(landmarks):
-        majority[i] = majority_label(model.votes[i])
+    majority, room = majority_labels(model.votes, landmarks), np.empty(len(squared))
     labelled = majority.max() >= 0
     for t in range(len(X)):
         squared_distances(model.at, 0, landmarks, X[t], squared)
@@ -198,7 +192,5 @@ def predict_batch(model, rules, X, squared, cluster, score, novel, label):
         novel[t] = is_novel(model, within, place)
         if place >= 0:
             cluster[t, 0] = model.cluster_id[place]
-        best = np.inf
-        for i in range(landmarks if labelled else 0):
-            if majority[i] >= 0 and squared[i] < best:
-                best, label[t] = squared[i], majority[i]
+        if labelled:
+            label[t] = majority[nearest_marked(squared, majority, landmarks, np.inf)[0]]

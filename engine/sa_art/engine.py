@@ -17,7 +17,7 @@ from resonance.engine.base import (
     check_batch,
 )
 from resonance.engine.errors import ParameterError, RecordError
-from resonance.engine.labels import MAX_CLASSES, majority_label, room_for_classes
+from resonance.engine.labels import MAX_CLASSES, majority_labels, room_for_classes
 from resonance.engine.parameters import Parameter, filled
 from resonance.engine.sa_art import layout
 from resonance.engine.sa_art.layout import Categories, Lists, Rules, new_lists, rows_for, spread_out, weigh
@@ -122,8 +122,7 @@ class AdaptiveResonance(SingleModelEngine, SparseEngine):
         self._categories = resized(self._categories, slots=more_slots(slots) if full else slots, **sizes)
 
     def _predict(self, batch: SparseBatch, answer: Prediction) -> None:
-        known = self._categories.labels[: self._categories.count]
-        majority = np.array([majority_label(counts) for counts in known], dtype=np.int64)
+        majority = majority_labels(self._categories.labels, self._categories.count)
         parts = batch.indices, batch.indptr, batch.data, answer.cluster, answer.score, answer.novel, answer.label
         predict_batch(self._categories, self._kernel_rules, majority, *parts)
 

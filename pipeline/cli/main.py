@@ -93,14 +93,6 @@ COMMANDS: Final[Mapping[str, str]] = {
 }
 """Command, which is also the module of its ``app`` -> short help; first steps and daily use before the rest."""
 
-MOVED: Final[Mapping[str, str]] = {
-    "show": "inspect CLUSTER --records",
-    "lineage": "inspect CLUSTER",
-    "name": "inspect CLUSTER --as NAME",
-    "compile": "worker --compile-only",
-}
-"""What commands of earlier releases are now."""
-
 SHARED: Final = (*SHARED_NAMES, "-c", "-s")
 
 
@@ -149,8 +141,6 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, None where there is no such command."""
-        if cmd_name in MOVED:
-            raise ConfigurationError(f"resonance {cmd_name} is now: resonance {MOVED[cmd_name]}")
         if cmd_name not in COMMANDS:
             return None
         with says_when_stopped(UNCHANGED):

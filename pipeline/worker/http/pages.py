@@ -10,7 +10,7 @@ import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 from aiohttp import web
@@ -19,6 +19,7 @@ from pydantic import SecretStr
 from resonance.pipeline.config.messages import variable
 from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError, system_reason
+from resonance.pipeline.worker.http.all_workers import AllWorkers
 from resonance.pipeline.worker.http.assignments import ASSIGN_PATH, AT_ONCE, RecordAssignments
 from resonance.pipeline.worker.http.metrics import exposition
 from resonance.pipeline.worker.http.page_client import RESUME_PATH, SCHEME, is_signed
@@ -47,29 +48,11 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ResumeHandler = Callable[[str | None], Awaitable[list[str]]]
 
 
-class Content(Protocol):
-    """What the pages say: of one worker, or of several."""
-
-    own_page: str
-    """Path of a page of `OWN_PAGES`."""
-
-    async def live(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether ``/livez`` is well, and what it shows."""
-
-    async def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether ``/readyz`` is well, and what it shows."""
-
-    async def page(self, request: web.Request) -> tuple[bytes, str]:
-        """Return what `own_page` shows, and its content type."""
-
-    async def resume(self, partition: str | None) -> list[str]:
-        """Resume a paused partition by its name in messages, or all of them, and return their names."""
-
-
 class ContentOfWorker:
     """What the pages of one worker say."""
 
     own_page = "/metrics"
+    """Path of a page of `OWN_PAGES`."""
 
     def __init__(self, status: WorkerStatus, registry: CollectorRegistry, resume: ResumeHandler) -> None:
         self._status = status
@@ -77,21 +60,25 @@ class ContentOfWorker:
         self._resume = resume
 
     async def live(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether the worker makes progress."""
+        """Return whether the worker makes progress, and what ``/livez`` shows."""
         return self._status.live()
 
     async def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether the worker answers records."""
+        """Return whether the worker answers records, and what ``/readyz`` shows."""
         return self._status.ready()
 
     async def page(self, request: web.Request) -> tuple[bytes, str]:
-        """Return the metrics of the worker and of its process."""
+        """Return the metrics of the worker and of its process, and their content type."""
         # In a thread: the figures of many partitions take some milliseconds.
         return await asyncio.to_thread(exposition, self._registry, request.headers.get("Accept", ""))
 
     async def resume(self, partition: str | None) -> list[str]:
-        """Resume paused partitions."""
+        """Resume a paused partition by its name in messages, or all of them, and return their names."""
         return await self._resume(partition)
+
+
+Content = ContentOfWorker | AllWorkers
+"""What the pages say: of one worker, or of several."""
 
 
 class Pages:

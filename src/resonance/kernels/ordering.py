@@ -1,7 +1,7 @@
-"""Sorting and joining in kernels: numba's own sort takes seconds to compile for every type of numbers."""
+"""Sorting, joining and searching in kernels: numba's own sort takes seconds to compile for every type of numbers."""
 
 import numpy as np
-from resonance.kernels.arithmetic import bits_of, jit
+from resonance.kernels.arithmetic import bits_of, inline, jit
 
 _DIGITS, _VALUES = 8, 256
 """A number is eight digits of a byte."""
@@ -48,6 +48,19 @@ def stable_order(values):
         keys, sorted_keys = sorted_keys, keys
         order, sorted_order = sorted_order, order
     return order
+
+
+@inline
+def nearest_marked(values, marks, count, far):
+    """Return the first position of the smallest value whose mark is not below 0, and the value.
+
+    -1 and `far` where none of these is below `far`.
+    """
+    where, best = np.int64(-1), far
+    for j in range(count):
+        if marks[j] >= 0 and values[j] < best:
+            where, best = np.int64(j), values[j]
+    return where, best
 
 
 @jit

@@ -30,12 +30,6 @@ def _commands(group, name=""):
             yield f"{name}{word}", {option for parameter in command.params for option in parameter.opts}
 
 
-def test_an_old_command_says_what_it_is_now(printed):
-    for old, new in main.MOVED.items():
-        assert printed(run, old, "--json", code=2).err == f"error: resonance {old} is now: resonance {new}\n"
-        assert new.split()[0] in main.COMMANDS
-
-
 @pytest.mark.parametrize(
     ("line", "option", "remedy"),
     [
