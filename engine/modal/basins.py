@@ -36,6 +36,9 @@ _PLANE = 2.0
 """Dimensions below which there are fewer ways around a dip, so that a valley needs more errors."""
 _PLAIN = 2.5
 """Dimensions above which valleys are also looked for along lines; below, balls show as much."""
+_LARGE = 64.0
+"""Landmarks, eight balls, from which a hill of a plane shows valleys by the means of balls alone: of the many single
+ones of a band some are thin by chance."""
 _SMALLEST = 1e-300
 
 
@@ -68,6 +71,7 @@ class Errors(NamedTuple):
     large: float
     small: float  # between two hills that have at most so many records together; none where there are few clusters
     records: float
+    means: float  # the landmarks of a hill from which the means of balls alone show valleys
 
 
 class Hills(NamedTuple):
@@ -187,7 +191,7 @@ def _weigh(model, rules, errors, basins, mass, pair, u, v):
     size = min(basins.size[u], basins.size[v])
     apart = _is_apart(basins.now, u, v)
     part = _left_of_excess(model, apart)
-    for scale in range(SCALES):
+    for scale in range(1 if size >= errors.means and not small else 0, SCALES):
         lower = u if basins.peak[scale, u] < basins.peak[scale, v] else v
         least = basins.uneven[0, scale] * size + basins.uneven[1, scale]
         peak, pass_ = part / basins.peak_records[scale, lower], part / basins.pass_records[scale, pair]
@@ -229,7 +233,8 @@ def _errors(model, rules, dimension):
     wider = max(1.0, _PLANE / dimension)
     many = lasting > _FEW_CLUSTERS * growth
     records = _ALIKE * model.mass[: model.landmarks].sum() / lasting if many else 0.0
-    return Errors(min(_MAX_ERRORS, most) * wider, min(_MAX_ERRORS, fewest) * wider, records)
+    means = _LARGE if dimension <= _PLAIN else np.inf
+    return Errors(min(_MAX_ERRORS, most) * wider, min(_MAX_ERRORS, fewest) * wider, records, means)
 
 
 @jit

@@ -796,11 +796,14 @@ class Hills:
         half_square = 0.25 + 0.7 * log(max(float(self.model.clock), 300.0) / 300.0) - log(self.p.doubt * more)
         return min(3.5, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, 2.0 / self.model.dimension)
 
-    def _need(self, error, u, v):
+    def _are_small(self, u, v):
         mass = in_order(mark.mass for i, mark in enumerate(self.model.landmarks) if self.group.get(i) in (u, v))
+        return mass <= self.alike
+
+    def _need(self, error, u, v):
         large, small = (errors * error for errors in self.errors)
         either = min(self.p.valley + small, np.sqrt(self.p.valley * self.p.valley + large * large))
-        depth = either if mass <= self.alike else self.p.valley + large
+        depth = either if self._are_small(u, v) else self.p.valley + large
         return max(depth * (0.7 if self._apart(u, v) else 1.0), 1e-300)
 
     def _left_of_excess(self, u, v):
@@ -810,7 +813,8 @@ class Hills:
         """Return depth of the clearest valley of two basins over the scales, and the depth that it needs."""
         best, found = -1.0, (0.0, 1.0)
         size = Counter(self.group.values())
-        for scale in range(3):
+        large = min(size[u], size[v]) >= 64 and self.model.dimension <= 2.5 and not self._are_small(u, v)
+        for scale in range(1 if large else 0, 3):
             least = self.uneven[scale][0] * min(size[u], size[v]) + self.uneven[scale][1]
             low = u if self.peak[scale, u][0] < self.peak[scale, v][0] else v
             (peak, peak_records), (bottom, records) = self.peak[scale, low], self.bottom[scale, u, v]

@@ -177,6 +177,17 @@ def test_a_ring_around_a_ring_is_another_cluster():
         assert count.max() > 0.97 * count.sum(), found
 
 
+def test_rings_are_whole_before_they_have_many_records():
+    agreement = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        truth, angle = rng.integers(2, size=6000), 2 * np.pi * rng.random(6000)
+        radius = np.array([0.4, 1.0])[truth] + 0.05 * rng.normal(size=6000)
+        X = np.column_stack((radius * np.cos(angle), radius * np.sin(angle)))
+        agreement.append(adjusted_rand_score(truth[3000:], Modal().learn(X).cluster[3000:, 0]))
+    assert np.mean(agreement) > 0.8, agreement
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_rare_cluster_keeps_its_id_although_its_past_fades(seed):
     X, truth = mixed(seed, gaussian(39_840, 3, seed), gaussian(160, 3, seed + 10, centre=9.0, width=0.5))
