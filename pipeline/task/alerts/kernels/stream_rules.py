@@ -91,7 +91,7 @@ FAR = 0.2
 """A record is far below this score: twice as far from what its cluster has as an unlike one at least is."""
 
 AFRESH = 0.5
-"""Part of what an unlike record says: where less is left of a single one, the run is about what begins with the next."""
+"""Part of what an unlike record says: where less of a single one is left, the run is about what the next one begins."""
 
 COMMON = 0.4
 """Beyond this usual share nothing is far beyond it: the rule rests."""
