@@ -7,7 +7,7 @@ from resonance.schemas.common import Cause, Count, ModelVersion, StreamId, Text,
 AlertKind = Literal["opened", "cleared"]
 
 AlertRule = Literal[
-    "unlike", "new_cluster", "share", "one_cluster", "unconfirmed", "drift_open", "dead_letters", "silent"
+    "unlike", "new_cluster", "share", "one_cluster", "unconfirmed", "drift_open", "dead_letters", "silent", "missing"
 ]
 
 AlertSeverity = Literal["info", "warning", "critical"]
@@ -29,7 +29,7 @@ class AlertFeature(TypedDict):
 
 
 class Alert(TypedDict):
-    """An alert opened or cleared: of each rule at most one is open for a stream, or for a cluster of it."""
+    """An alert opened or cleared: of each rule at most one is open for a stream, or for a cluster or feature."""
 
     kind: AlertKind
     """Whether the alert opened or cleared with this message."""
@@ -46,6 +46,8 @@ class Alert(TypedDict):
     """Number of the message in its stream, from 0 without gaps; those that a bootstrap kept back count."""
     cluster: NotRequired[Text]
     """The cluster concerned, of rules about one."""
+    feature: NotRequired[str]
+    """Of ``missing``: the feature."""
     text: str
     """What happened, as a sentence."""
     evidence: dict[str, float]
@@ -57,7 +59,7 @@ class Alert(TypedDict):
     reason: NotRequired[AlertReason]
     """The command that cleared it, because it dropped what was known of it."""
     began: NotRequired[Time]
-    """Of ``unlike`` and ``new_cluster``: time of the first record of those with which it opened, in UTC."""
+    """Of ``unlike``, ``new_cluster``, ``missing``: time of the first record of those with which it opened, in UTC."""
     since: Time
     """Time of the record with which the alert opened, in UTC."""
     cause: Cause

@@ -34,6 +34,8 @@ _LASTS, _BEHIND = 128, 48
 """Records that a feature is noisy: what goes elsewhere has been reported by then; and most by which it is seen late."""
 _CHANGES = 30.0
 """Changes that would have come while a feature is stuck: by chance there is none once in e^30."""
+_SEVERAL = 8.0
+"""Changes that there were at least: how often a count of rare events changes, one early event does not say."""
 _PAUSES, _KNOWN = 3.0, 1.2
 """How many times as long as any pause before it is, and as one that has been reported: a rest may come each night."""
 _UNCLEAR = 0.25
@@ -53,6 +55,8 @@ def _beyond(state, i):
         return 0.0, 0.0
     pause = state.records - state.moved[i]
     due = min(pause * state.changes[i] / _CHANGES, pause / max(_PAUSES * state.longest[i], 1.0))
+    if state.changes[i] * state.moved[i] < _SEVERAL:
+        due = 0.0
     return state.rough[i] / (NOISY * state.most[i]), due
 
 

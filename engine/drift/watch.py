@@ -25,7 +25,7 @@ from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import require, stored_fields
 
-REVISION: Final = 4
+REVISION: Final = 5
 """Raised with every change that alters what a watch reports, or the members of its state."""
 
 KIND: Final = "drift"

@@ -324,9 +324,14 @@ class Fields(BaseSettings):
 
     @property
     def alert_rules(self) -> frozenset[AlertRule]:
-        """Rules of the alerts that are on: `silent` where streams are keys, `one_cluster` where they are partitions."""
-        unfit: AlertRule = "one_cluster" if self.by_key else "silent"
-        return frozenset(get_args(AlertRule)) - {unfit, *self.alerts.off}
+        """Rules of the alerts that are on: `silent` where streams are keys, `one_cluster` where they are partitions.
+
+        `missing` is where records may lack features.
+        """
+        unfit: set[AlertRule] = {"one_cluster" if self.by_key else "silent"}
+        if self.prepare.missing == "reject" or self.input.sparse is not None:
+            unfit.add("missing")
+        return frozenset(get_args(AlertRule)) - unfit - {*self.alerts.off}
 
     @property
     def raises_alerts(self) -> bool:

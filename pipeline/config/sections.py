@@ -283,7 +283,7 @@ class AlertsSection(Section):
     """Records between false alerts, over all streams."""
     off: AlertRules = ()
     """Rules that are off: ``unlike``, ``new_cluster``, ``share``, ``drift_open``, ``one_cluster``, ``unconfirmed``,
-    ``dead_letters``, ``silent``."""
+    ``dead_letters``, ``silent``, ``missing``."""
     token: OptionalToken = None
     """For ``alerts --to``: PagerDuty's key, or a bearer token."""
 

@@ -100,7 +100,7 @@ class Episode:
             self.wide[name] = low - BESIDE * (high - low), high + BESIDE * (high - low)
         if sign.time - self.signs[0].time <= WINDOW_RECORDS * self.pace:
             self._about = max(self._about, sign.onset)
-            if sign.rule == "unlike":
+            if sign.rule in ("unlike", "missing"):
                 self._known = min(self._known, sign.onset)
 
     @property
@@ -157,6 +157,11 @@ class Episode:
             abs(last[name].after - first[name].before) < abs(last[name].after - first[name].after) for name in same
         )
         return drifts[1] if 2 * near > len(first) else None
+
+    @property
+    def lacks(self) -> list[str]:
+        """The features that are missing, the first ones first."""
+        return list(dict.fromkeys(sign.lacks for sign in self.signs if sign.lacks))
 
     @property
     def centres(self) -> list[dict[str, float]]:
@@ -293,7 +298,7 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
     """Group the episodes of several streams: those with features first, the others by time alone."""
     farthest = LONG_RECORDS * max((each.pace for each in found), default=0.0)
     by_time = sorted(((each.began, each.place, each) for each in found), key=itemgetter(0, 1))
-    has_features = [bool(each.moves or each.centres or each.values) for _, _, each in by_time]
+    has_features = [bool(each.moves or each.centres or each.values or each.lacks) for _, _, each in by_time]
     groups: list[Group] = []
     for turn in (has_features, [not each for each in has_features]):
         recent = [group for group in groups if not group.episodes[0].is_alone]
@@ -319,6 +324,8 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
 
 def _agreement(one: Episode, other: Episode) -> float | None:
     """Return in which share of their features two episodes are about the same; None where one says none."""
+    if one.lacks or other.lacks:
+        return float(not {*one.lacks}.isdisjoint(other.lacks))
     if one.moves and other.moves:
         names = one.moves.keys() & other.moves.keys()
         same = [name for name in names if _moves_alike(one.moves[name], other.moves[name])]

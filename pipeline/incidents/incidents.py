@@ -295,9 +295,11 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
         is_far = any(each.is_far for each in group[0].values.values())
         if share >= ABRUPT or is_far or len(rules) > 1:
             return "broke"
+    is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster", "emerged"))
+    if "missing" in rules and is_known:
+        return "other"  # What stands for a missing value may look like a drift, or a kind that is known.
     if not rules & {"unlike", "new_cluster", "emerged"}:
         return "drifted"
-    is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster", "emerged"))
     return "back" if is_known else "new_kind"
 
 
@@ -368,5 +370,7 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], 
     silent = max(sign.until - sign.onset for sign in signs)
     if incident["kind"] == "silent" and silent > 0 and not incident["is_open"]:
         return f"no record for {'up to ' if len(signs) > 1 else ''}{length(silent)}{at and ' from'}{at}{often}"
+    if incident["kind"] == "other" and (lacks := list(dict.fromkeys(name for each in group for name in each.lacks))):
+        return f"{', '.join(lacks)} missing{since}, {next(sign.text for sign in signs if sign.lacks)}"
     text = signs[0].text.removeprefix(f"{signs[0].stream} ")
     return f"{text}{since and ','}{since}"

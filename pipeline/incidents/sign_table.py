@@ -264,6 +264,7 @@ class SignTable:
         rule, since = alert["rule"], alert["since"]
         time = seconds(since)
         onset, centre, share, evidence, keywords = time, {}, 0.0, alert["evidence"], []
+        text = alert["text"]
         records = evidence.get("records", 0.0)
         if rule == "unlike":
             share = evidence.get("unlike", records) / (records or 1.0)
@@ -286,11 +287,15 @@ class SignTable:
         is_open = cleared is None or cleared[1]["seq"] < alert["seq"]
         at_end = cleared[1]["evidence"] if cleared and not is_open else {}
         silent = at_end.get("seconds", 0.0) if rule == "silent" else 0.0
+        if rule == "missing":
+            # At its end it knows in how many records.
+            count = f"in {at_end['missing']:,.0f} records, " if "missing" in at_end else ""
+            text = f"{count}usually in {100 * evidence['usual']:.2g} % of {'them' if count else 'the records'}"
         stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, onset, since,
-            alert["text"], centre=centre, keywords=keywords, is_open=is_open, unlike=share,
-            is_known=bool(evidence.get("known")),
+            text, centre=centre, keywords=keywords, is_open=is_open, unlike=share,
+            is_known=bool(evidence.get("known")), lacks=str(alert["feature"]) if rule == "missing" else "",
             until=onset + silent if silent else 0.0,
             is_learned=stays or (rule == "new_cluster" and alert.get("cluster") not in self._vanished),
             share=float(evidence.get("share", 0.0)) if rule == "new_cluster" else 0.0,

@@ -86,6 +86,8 @@ class Sign:
     """Of an alert `unlike`: whether its records are of a kind that the model knows."""
     late: Collection[str] = ()
     """Features that only the end of a drift names, whose means are of all records until then."""
+    lacks: str = ""
+    """Of an alert `missing`: the feature."""
     varies: Mapping[str, Move] = field(default_factory=dict)
     """Features of a drift that vary more or less, and did not move."""
     continues: str = ""

@@ -251,7 +251,7 @@ class PartitionTask(StreamTask):
             self._sender.send(model, batch.take(positions), result, self._answers.wanted(model, result), outputs)
         self._answers.remember(model, result)
         if self._alerts is not None:
-            self._alerts.learned(model, positions, result, texts)
+            self._alerts.learned(model, batch, positions, result, texts)
 
     def _groups(
         self, batch: RecordBatch, long: Mapping[int, FaultError]

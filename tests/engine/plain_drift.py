@@ -205,7 +205,8 @@ class PlainDrift:
         if not 0.0 < c.HI <= 4.0 * c.LO:
             return 0.0, 0.0
         pause = self.t - c.MOVED
-        return c.R / (2.5 * c.HI), min(pause * c.N / 30.0, pause / max(3.0 * c.LONG, 1.0))
+        due = min(pause * c.N / 30.0, pause / max(3.0 * c.LONG, 1.0))
+        return c.R / (2.5 * c.HI), 0.0 if c.N * c.MOVED < 8.0 else due
 
     def unclear(self, i: int) -> bool:
         """Whether a feature, or one of those in a sum, may be stuck."""

@@ -465,6 +465,14 @@ def test_what_is_stuck_or_noisy_on_a_wave_is_reported(fault, change, seed):
         assert channel.ratio > 2.5 if fault == "noisy" else (channel.ratio == 0.0 and channel.after == after)
 
 
+@pytest.mark.parametrize(("events", "kinds"), [((5,), []), (range(5, 3_000, 40), ["drift"])])
+def test_a_count_of_rare_events_with_one_early_is_not_stuck_before_several_more_and_one_that_had_them_is(events, kinds):
+    X = np.column_stack((np.zeros(9_000), 0.2 * np.random.default_rng(0).normal(size=9_000)))
+    X[[*events], 0] = 0.4
+    changes, _ = learn(DriftWatch(2, leaps=1), X, np.zeros(len(X), int), found=list)
+    assert [change.kind for change in changes] == kinds
+
+
 @pytest.mark.parametrize(("rounded", "noise"), [(0.1, 0.5), (0.1, 0.2), (1.0, 1.0)])
 def test_a_rounded_sensor_is_stuck_whenever_it_is(rounded, noise):
     """Values are spread over their rounding, so that no record is the same as the one before."""

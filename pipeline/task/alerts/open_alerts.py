@@ -8,6 +8,7 @@ from typing import Any, get_args
 import numpy as np
 from resonance.engine.base import FloatArray, IntArray
 from resonance.pipeline.task.alerts.kernels import stream_rules
+from resonance.pipeline.task.alerts.missing_features import MissingFeatures
 from resonance.schemas import AlertFeature, AlertRule
 
 
@@ -19,6 +20,7 @@ class Transition:
     opened: bool
     evidence: dict[str, float]
     cluster: str | None = None
+    """The cluster that it is about; of `missing` the feature."""
     features: list[AlertFeature] = field(default_factory=list)
     """Of the record with which it opens, those that are far off."""
     began: int | None = None
@@ -31,6 +33,7 @@ class OpenAlert:
 
     rule: AlertRule
     cluster: str | None
+    """The cluster that it is about; of `missing` the feature."""
     version: int
     """Version of the stream's model when it opened."""
     number: int
@@ -49,7 +52,7 @@ class OpenAlert:
 
 @dataclass(slots=True)
 class OpenAlerts:
-    """The open alerts of a stream or of a partition, by rule and cluster."""
+    """The open alerts of a stream or of a partition, by rule and what they are about."""
 
     open: dict[tuple[AlertRule, str | None], OpenAlert] = field(default_factory=dict)
     seq: int = 0
@@ -99,6 +102,8 @@ class StreamAlerts(OpenAlerts):
     floats: FloatArray = field(default_factory=lambda: stream_rules.new_state()[1])
     gaps: Callable[[], dict[str, Any] | None] = lambda: None
     """Returns what is known of the gaps between the stream's records."""
+    missing: MissingFeatures | None = None
+    """How often its features are missing; None where the rule is off, or before its first record."""
 
     def next_version(self) -> "StreamAlerts":
         """Return the alerts for the next version of the model: what was open of its answers has ended."""

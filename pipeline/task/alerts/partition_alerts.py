@@ -1,6 +1,6 @@
 """The alerts of a partition: runs the rules on what a batch brought, and writes what opened and cleared."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -12,12 +12,13 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord
 from resonance.pipeline.task.alerts import kernels, rules
+from resonance.pipeline.task.alerts.missing_features import MissingFeatures
 from resonance.pipeline.task.alerts.open_alerts import OpenAlert, OpenAlerts, StreamAlerts, Transition
 from resonance.pipeline.task.alerts.rules import AnswerRules, DeadLetterShare, drift_transitions
 from resonance.pipeline.task.alerts.sentences import sentence, setting_of, severity_of
 from resonance.pipeline.task.alerts.silent_streams import SilentStreams
 from resonance.pipeline.task.decode.faults import Fault
-from resonance.pipeline.task.decode.record_batch import RecordBatch
+from resonance.pipeline.task.decode.record_batch import RecordBatch, slice_of
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
 from resonance.pipeline.task.model.stream_drift import WatchedChange
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from resonance.pipeline.task.streams import Streams
 
 MEASURED: Final = 3
-"""Rules that can be wrong by chance, which share the budget `alerts.rarity`: unlike, silent, and the drift events."""
+"""Rules that can be wrong by chance, which share the budget `alerts.rarity`: unlike, silent, and the drift events.
+
+Where records may lack features `missing` is one more.
+"""
 
 
 class _Found(NamedTuple):
@@ -63,7 +67,8 @@ class PartitionAlerts:
         self._name, self._where = settings.name, f"{topic}[{partition}]"
         self._engine = settings.engine_class
         self._streams, self._encoder, self._health = streams, encoder, health
-        evidence = float(log(MEASURED * settings.alerts.rarity))
+        measured = MEASURED + ("missing" in self._rules)
+        evidence = self._evidence = float(log(measured * settings.alerts.rarity))
         self._answers = AnswerRules(self._rules, evidence, self._engine.unusual)
         self._own = OpenAlerts()
         window, share = rules.DEAD_LETTERS_WINDOW, rules.DEAD_LETTERS_SHARE
@@ -121,9 +126,14 @@ class PartitionAlerts:
             self._silent.end(key)
 
     def learned(
-        self, model: "StreamModel", positions: Sequence[int], result: "LearnResult", texts: StreamTexts
+        self,
+        model: "StreamModel",
+        batch: RecordBatch,
+        positions: Sequence[int],
+        result: "LearnResult",
+        texts: StreamTexts,
     ) -> None:
-        """Run the rules on what became of a stream's records, which stand at some positions of the batch.
+        """Run the rules on what became of a stream's records, which stand at some positions of a batch.
 
         What opens and clears is applied by `end`. With a first scale much is new that is usual.
         """
@@ -133,9 +143,23 @@ class PartitionAlerts:
         drift = ((at, each.change) for at, each in result.drift if isinstance(each, WatchedChange))
         found: list[tuple[int, Transition | DriftChange]] = [
             *self._answers.transitions(alerts, result, texts, model.preparation),
+            *(self._missing(model, alerts, batch.given(positions)[0], result) if "missing" in self._rules else ()),
             *drift,
         ]
         self._found += [_Found(positions[at], model, change, texts) for at, change in found]
+
+    def _missing(
+        self, model: "StreamModel", alerts: StreamAlerts, rows: Any, result: "LearnResult"
+    ) -> Iterator[tuple[int, Transition]]:
+        """Yield the alerts on features that are missing from now, or no longer."""
+        if not len(result.learned):
+            return
+        alerts.missing = alerts.missing or MissingFeatures()
+        learned = slice_of(result.learned)
+        for each in alerts.missing.take(np.isnan(rows[learned]), result.marks.times[learned], self._evidence):
+            name = model.preparation.known_features[each.column]
+            change = Transition("missing", each.opened, each.evidence, name, began=each.began)
+            yield result.learned[each.row], change
 
     def _of_drift(self, model: "StreamModel", change: DriftChange, texts: StreamTexts | None) -> list[Transition]:
         if model.alerts is None or texts is None:
@@ -218,7 +242,9 @@ class PartitionAlerts:
             return
         if opened:
             self._health.alerts[alert.rule] += 1
-        about = alert.cluster or (self._where if model is None else model.stream)
+        stream = self._where if model is None else model.stream
+        is_missing = alert.rule == "missing"
+        about = f"{stream} lacks {alert.cluster}" if is_missing else alert.cluster or stream
         setting = setting_of(alert.rule, self._engine)
         payload: Alert = {
             "kind": "opened" if opened else "cleared",
@@ -230,7 +256,7 @@ class PartitionAlerts:
             "seq": seq,
         }  # type: ignore[typeddict-item]
         if alert.cluster is not None:
-            payload["cluster"] = alert.cluster
+            payload["feature" if is_missing else "cluster"] = alert.cluster
         payload["text"] = sentence(alert.rule, opened, about, evidence, setting, alert.features)
         payload["evidence"] = evidence
         if alert.features:
@@ -271,6 +297,7 @@ class PartitionAlerts:
             # Gaps from before the rule was switched off would be one long silence.
             alerts.gaps = lambda: None
         self._answers.switch_off(alerts)
+        alerts.missing = alerts.missing if "missing" in self._rules else None
         drifts = model.drift is not None and model.drift.open_since is not None
         # Where the watch began anew nothing ends the drift of the one before.
         self._take_over(

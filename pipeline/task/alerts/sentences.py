@@ -11,6 +11,7 @@ SEVERITIES: Final[Mapping[AlertRule, AlertSeverity]] = {
     "unlike": "critical",
     "dead_letters": "critical",
     "silent": "warning",
+    "missing": "warning",
     "share": "warning",
     "drift_open": "warning",
     "unconfirmed": "warning",
@@ -64,6 +65,7 @@ _OPENED: Final[Mapping[AlertRule, str]] = {
     "drift_open": "{about} has drifted, and that is not over yet",
     "dead_letters": "{dead_letters} of {records} records of {about} were dead letters",
     "silent": "{about} has had no record for {seconds} or more; usually one comes every {usual_seconds}",
+    "missing": "{about}: {missing} of {records} records came without it, usually {usual}",
 }
 """An alert may be open for days: the numbers are those with which it opened, and the sentence has to stay true."""
 
@@ -76,6 +78,7 @@ _CLEARED: Final[Mapping[AlertRule, str]] = {
     "drift_open": "{about} is as before its drift, or has a new baseline",
     "dead_letters": "{dead_letters} of {records} records of {about} were dead letters",
     "silent": "{about} has a record again, after {seconds}",
+    "missing": "{about} no more than usually: {missing} of {records} records had come without it",
 }
 
 

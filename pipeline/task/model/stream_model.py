@@ -15,6 +15,7 @@ from resonance.engine.prepare.rescaling import Settling
 from resonance.engine.prepare.sparse import SparsePreparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.task.alerts.missing_features import MissingFeatures
 from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.decode.faults import not_prepared
 from resonance.pipeline.task.decode.labels import RowLabels
@@ -351,6 +352,8 @@ class StreamModel:
             parts["drift"] = self.drift.state()
         if self.keywords is not None:
             parts["keywords"] = self.keywords.state()
+        if self.alerts is not None and self.alerts.missing is not None:
+            parts["missing"] = self.alerts.missing.state()
         return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     @classmethod
@@ -367,7 +370,8 @@ class StreamModel:
         parts = {kind, "engine"} | ({"labels"} if issubclass(engine_class, LabelEngine) else set())
         model.drift = StreamDrift.from_state(arrays["drift"].tobytes()) if "drift" in arrays else None
         model.keywords = Keywords.from_state(arrays["keywords"].tobytes()) if "keywords" in arrays else None
-        if arrays.keys() - {"drift", "keywords"} not in (parts, parts | {"labels"}):
+        missing = MissingFeatures.from_state(arrays["missing"].tobytes()) if "missing" in arrays else None
+        if arrays.keys() - {"drift", "keywords", "missing"} not in (parts, parts | {"labels"}):
             raise StateError(
                 f"the state of stream {name} has parts {sorted(arrays)}, not {' and '.join(sorted(parts))}"
             )
@@ -388,6 +392,8 @@ class StreamModel:
         except StateError as error:
             raise StateError(f"the state of stream {name} cannot be used: {error}") from None
         model._place(header)
+        if model.alerts is not None:
+            model.alerts.missing = missing
         model.snapshot_bytes = len(data)
         return model
 

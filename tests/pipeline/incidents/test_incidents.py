@@ -517,6 +517,31 @@ def test_a_rare_kind_that_comes_long_after_the_others_and_is_far_from_them_is_ne
         assert row_of(each)[:2] == ("info", "learned")
 
 
+def lacking(stream, minute, feature="do", kind="opened", missing=7):
+    """An alert that a feature is missing, which began ten minutes before."""
+    made = alert(stream, minute, "missing", kind, "warning", missing=missing, records=1.2 * missing, usual=0.002)
+    began = output("", stream, minute - 10)[1]["time"]
+    made[1].update(feature=feature, began=began, key=f"alert/missing/{stream}/{feature}/1/0")
+    return made
+
+
+def test_a_feature_that_is_missing_is_an_incident_with_what_stands_for_it_and_at_its_end_says_of_how_many_records():
+    outputs = lacking("p0:d1", 600), drift("p0:d1", 610, do=(7.5, 8.1))
+    (found,) = incidents(*outputs)
+    assert found["text"] == "p0:d1: do missing since 2026-05-06 09:50:00, usually in 0.2 % of the records"
+    assert (found["kind"], found["severity"], found["drifts"]) == ("other", "warning", 1)
+    (ended,) = incidents(*outputs[:1], lacking("p0:d1", 990, kind="cleared", missing=400))
+    assert ended["text"].endswith("since 2026-05-06 09:50:00, in 400 records, usually in 0.2 % of them")
+    assert not ended["is_open"]
+
+
+def test_streams_that_lack_the_same_feature_are_one_incident_and_what_is_new_beside_it_is_said_first():
+    several = incidents(*(lacking(f"p0:d{n}", 600 + n) for n in range(3)), lacking("p1:d3", 601, "ph"))
+    assert sorted(len(each["streams"]) for each in several) == [1, 3]
+    (found,) = incidents(lacking("p0:d1", 600), named(alert("p0:d1", 602, unlike=5.0, records=5.0), ph=(9.1, 7.0)))
+    assert found["kind"] == "broke"
+
+
 def changed(name, kind, **members):
     """What a drift, or its end, says of a feature."""
     feature = {"feature": name, "change": kind, "before": 6.2, "after": 6.5, "spread": 1, **members}

@@ -26,7 +26,7 @@ RUN_UNLIKE = 8  # unlike records among them
 LARGEST = 9  # the cluster that may take nearly everything
 LARGEST_RUN = 10  # its records, less `limits[PENALTY]` for each other record
 OPEN = 11  # whether each of the rules of a stream is open: 3 integers
-BEGAN = 14  # time of the first record of the run, in milliseconds since 1970
+BEGAN = 14  # time at which what the run is about began, in milliseconds since 1970
 YOUNG = 15  # the new clusters: 8 times id, answers since it emerged, whether its alert is open, `BEGAN` when it emerged
 OF_YOUNG = 4
 YOUNG_CLUSTERS = 8
@@ -89,6 +89,9 @@ FAR_RARE = 0.002
 
 FAR = 0.2
 """A record is far below this score: twice as far from what its cluster has as an unlike one at least is."""
+
+AFRESH = 0.5
+"""Part of what an unlike record says: where less of a single one is left, the run is about what the next one begins."""
 
 COMMON = 0.4
 """Beyond this usual share nothing is far beyond it: the rule rests."""
@@ -216,6 +219,7 @@ def follow(clusters, novel, scores, times, start, stop, integers, floats, limits
                     if w == 0.0:
                         integers[RUN] = 0
                         integers[RUN_UNLIKE] = 0
+                    if w == 0.0 or (unlike == 1 and integers[RUN_UNLIKE] == 1 and w < AFRESH * floats[HIT]):
                         integers[BEGAN] = times[i]
                     integers[RUN] += 1
                     integers[RUN_UNLIKE] += unlike

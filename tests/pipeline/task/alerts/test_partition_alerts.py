@@ -139,6 +139,46 @@ def test_a_restore_at_any_record_goes_on_bit_for_bit(whole, first):
     assert found == whole.alerts
 
 
+def without_cpu(gone=range(1_500, 1_560), often=0.01):
+    """Records of three devices in turn, some without a feature; one device lacks it for a while in all of its own."""
+    rng = np.random.default_rng(2)
+    centres, log = rng.uniform(1.0, 9.0, (3, 3, 3)), []
+    for turn in range(1_800):
+        for device in range(3):
+            row = (centres[device, rng.integers(3)] * (1.0 + 0.05 * rng.normal(size=3))).tolist()
+            value = orjson.loads(value_of(row))
+            if rng.random() < often or (device == 1 and turn in gone):
+                value["cpu"] = None
+            log.append(Record(TOPIC, 0, len(log), STAMP + 1_000 * turn, b"d%d" % device, orjson.dumps(value)))
+    return log
+
+
+def test_a_feature_that_is_missing_far_more_often_than_it_was_opens_an_alert_whatever_the_cuts_and_restarts_are():
+    log, mean = without_cpu(), given(prepare__missing="mean")
+    whole = run(task(mean), log)
+    opened, cleared = (each for each in payloads(whole.alerts) if each["rule"] == "missing")
+    Draft202012Validator(load_schema("alert")).validate(opened)
+    assert (opened["kind"], opened["stream"], opened["feature"], opened["began"]) == (
+        "opened", "p0:d1", "cpu", canonical(STAMP + 1_500_000),
+    )  # fmt: skip
+    assert opened["evidence"]["missing"] == opened["evidence"]["records"] <= 45
+    assert opened["text"].startswith("p0:d1 lacks cpu: ")
+    assert (cleared["kind"], cleared["key"], cleared["evidence"]["missing"]) == ("cleared", opened["key"], 60)
+    for seed in range(3):
+        assert process(task(mean), uneven(log, seed)).alerts == whole.alerts
+    first, held = 3 * 1_500 + 7, Held(task(mean))
+    found = held.task.process(log[:first]).alerts
+    held.read = first
+    held.write(held.task.models.pending(everything=True), log[first - 1].offset + 1)
+    held.restore(task(mean), log, 64)
+    assert found + held.task.process(log[first:]).alerts == whole.alerts
+    off = run(task(given(prepare__missing="mean", alerts__off=["missing"])), log)
+    assert off.alerts == [
+        each for each, alert in zip(whole.alerts, payloads(whole.alerts), strict=True) if alert["rule"] != "missing"
+    ]
+    assert off.assignments == whole.assignments
+
+
 def returned(count=5, gone=range(400, 480), rounds=520):
     """Records of some devices in turn; one sends nothing for a while, and is broken when it comes back."""
     rng = np.random.default_rng(3)
@@ -408,7 +448,7 @@ def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts
         )
         texts, alerts = worker._learner.texts_of(model), worker._alerts
         assert alerts is not None
-        alerts.learned(model, range(stop - start), own, texts)
+        alerts.learned(model, batch, range(stop - start), own, texts)
         alerts.end(log[start:stop], batch, outputs)
         start = stop
     messages = payloads(outputs.sort().alerts)

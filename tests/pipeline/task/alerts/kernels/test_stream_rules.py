@@ -166,6 +166,12 @@ def test_a_kind_that_is_new_began_with_its_first_record_however_answers_are_cut(
     assert (stream.began[rules.UNLIKE_RULE, -1], stream.began[rules.NEW_CLUSTER, 9]) == (2_000, began)
 
 
+def test_one_odd_record_shortly_before_is_no_beginning():
+    stream = Stream().take(*stationary(np.random.default_rng(4), 2_000, 0.0)).take([-1], [True])
+    stream.take(np.zeros(4), np.zeros(4)).take(np.full(15, -1), np.ones(15))
+    assert stream.began[rules.UNLIKE_RULE, -1] == 2_005
+
+
 def test_a_rule_that_is_off_never_opens():
     rng = np.random.default_rng(5)
     stream = Stream(np.zeros(rules.LIMITS)).take(*stationary(rng, 2_000)).take(*stationary(rng, 2_000, 1.0))
