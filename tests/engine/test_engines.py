@@ -150,7 +150,7 @@ def test_a_batch_gives_the_bits_of_single_records(make, shifting):
 
 @every_setting
 def test_a_restore_at_any_time_changes_nothing(make, shifting):
-    X = shifting(1500, d=2, seed=0)
+    X = shifting(1000, d=2, seed=0)
     engine, restored = make(), make()
     for at in range(0, len(X), 50):
         restored = type(restored).from_state(restored.state())
@@ -196,7 +196,7 @@ def test_two_interleaved_streams_equal_two_separate_runs(make, shifting):
 
 @every_setting
 def test_folding_the_events_gives_the_clusters_at_every_record(make, shifting):
-    X = shifting(1200)
+    X = shifting(700)
     engine = make()
     present = set()
     ever = set()
