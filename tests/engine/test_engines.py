@@ -24,6 +24,7 @@ from resonance.engine import (
     RecordError,
     StateError,
     make_engine,
+    shell,
 )
 from resonance.engine.hcaea.memory import ROOT
 
@@ -431,6 +432,12 @@ def test_labels_that_are_none_are_refused(make):
         make().learn(np.zeros((1, 2)), [0.5])
     with pytest.raises(RecordError, match="labels of shape"):
         make().learn(np.zeros((1, 2)), [1, 2])
+
+
+@pytest.mark.parametrize("name", [name for name in ENGINES if not issubclass(ENGINES[name], MLCA | MLCAI | MLCAC)])
+def test_parameters_are_checked_without_a_kernel(name, monkeypatch):
+    monkeypatch.setattr(shell, "new_log", lambda: pytest.fail("numba loads a kernel, and what it needs for any"))
+    assert make_engine(name, {}).name == name
 
 
 def test_an_engine_is_imported_when_it_is_looked_up():
