@@ -10,7 +10,7 @@ PIP := $(BIN)/pip install --quiet --no-compile --no-deps --no-warn-conflicts --d
 install = $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps $(1) || $(PIP) $(1)
 # A changed lock file reinstalls the dependencies.
 
-.PHONY: demo broker test kernels lint types bench nightly long chaos mixed soak lock sbom release image-test page manifests site clean .venv
+.PHONY: demo broker test kernels bytecode lint types bench nightly long chaos mixed soak lock sbom release image-test page manifests site clean .venv
 
 .venv: $(STAMP)
 
@@ -48,6 +48,10 @@ test: kernels
 # Once for all who would otherwise compile the same side by side.
 kernels: .venv
 	@$(BIN)/resonance worker --compile-only
+
+# That of the tests and of all that they import, once: four workers of pytest would each make it at the same time.
+bytecode: .venv
+	@collected=$$($(BIN)/python -m pytest --collect-only -qq 2>&1) || { echo "$$collected"; exit 1; }
 
 lint: .venv
 	@$(BIN)/pip check --disable-pip-version-check

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -58,9 +59,13 @@ class Stored(Parametrised, abc.ABC):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self._log = new_log()
         self._classes = 0
         """Classes that have come; a model has room for more."""
+
+    @cached_property
+    def _log(self) -> Any:
+        """Rows of events; made with the first record, so that who checks parameters waits for no kernel."""
+        return new_log()
 
     @abc.abstractmethod
     def _packed(self) -> dict[str, NDArray[Any]]:

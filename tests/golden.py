@@ -172,7 +172,7 @@ def _checkpoint_goes_on(state: bytes) -> str:
 
 KINDS = {
     **{
-        name: Kind(small(name).revision, partial(lambda name: small(name).state(), name), partial(_engine, name))
+        name: Kind(MODELS[name][0]().revision, partial(lambda name: small(name).state(), name), partial(_engine, name))
         for name in MODELS
     },
     "prepare": Kind(preparation.REVISION, _prepared, _prepare),

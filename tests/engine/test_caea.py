@@ -32,9 +32,9 @@ def grown(n):
 
 
 STREAMS = {
-    "shifting": shifting(2500),
+    "shifting": shifting(1500),
     "idle at first": idle(1500),
-    "grown": grown(1800),
+    "grown": grown(1200),
     "wide": np.random.default_rng(1).normal(size=(1500, 3)),
     "constants": np.hstack([blobs(900)[0], np.full((900, 5), 0.3), np.zeros((900, 1))]),
     "rounded": np.round(blobs(1500)[0], 1),

@@ -24,6 +24,7 @@ from resonance.engine import (
     RecordError,
     StateError,
     make_engine,
+    shell,
 )
 from resonance.engine.hcaea.memory import ROOT
 
@@ -150,7 +151,7 @@ def test_a_batch_gives_the_bits_of_single_records(make, shifting):
 
 @every_setting
 def test_a_restore_at_any_time_changes_nothing(make, shifting):
-    X = shifting(1500, d=2, seed=0)
+    X = shifting(1000, d=2, seed=0)
     engine, restored = make(), make()
     for at in range(0, len(X), 50):
         restored = type(restored).from_state(restored.state())
@@ -196,7 +197,7 @@ def test_two_interleaved_streams_equal_two_separate_runs(make, shifting):
 
 @every_setting
 def test_folding_the_events_gives_the_clusters_at_every_record(make, shifting):
-    X = shifting(1200)
+    X = shifting(700)
     engine = make()
     present = set()
     ever = set()
@@ -431,6 +432,12 @@ def test_labels_that_are_none_are_refused(make):
         make().learn(np.zeros((1, 2)), [0.5])
     with pytest.raises(RecordError, match="labels of shape"):
         make().learn(np.zeros((1, 2)), [1, 2])
+
+
+@pytest.mark.parametrize("name", [name for name in ENGINES if not issubclass(ENGINES[name], MLCA | MLCAI | MLCAC)])
+def test_parameters_are_checked_without_a_kernel(name, monkeypatch):
+    monkeypatch.setattr(shell, "new_log", lambda: pytest.fail("numba loads a kernel, and what it needs for any"))
+    assert make_engine(name, {}).name == name
 
 
 def test_an_engine_is_imported_when_it_is_looked_up():

@@ -60,7 +60,7 @@ def test_every_change_of_the_network_is_that_of_the_plain_program(X, given):
         np.testing.assert_allclose(nodes["radius"][at] ** 2, plain.squared_radius(node.n, X.shape[1]), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("smallest", "n"), [(1, 400), (8, 1500)])
+@pytest.mark.parametrize(("smallest", "n"), [(1, 400), (8, 1200)])
 def test_clusters_are_the_components_and_every_change_of_them_is_reported_once(smallest, n):
     """A cluster goes on as its part with the most records, and into the oldest that it is joined with."""
     X = wandering_ring(n)

@@ -33,12 +33,12 @@ def queries(model, X, rng):
     """Return records, landmarks, points halfway between two, inside and outside of a ball, and anywhere."""
     held = model._model
     at = held.at[:, : held.landmarks].T
-    one, other = rng.integers(len(at), size=(2, 300))
+    one, other = rng.integers(len(at), size=(2, 100))
     away = rng.normal(size=at[one].shape)
     away *= (np.sqrt(held.radius2[one]) / np.linalg.norm(away, axis=1))[:, None]
-    middle, anywhere = (at[one] + at[other]) / 2, rng.uniform(X.min(), X.max(), size=(100, X.shape[1]))
+    middle, anywhere = (at[one] + at[other]) / 2, rng.uniform(X.min(), X.max(), size=(50, X.shape[1]))
     return np.concatenate(
-        [X[rng.integers(len(X), size=300)], at[one], middle, at[one] + away, at[one] + 0.99 * away, anywhere]
+        [X[rng.integers(len(X), size=100)], at[one], middle, at[one] + away, at[one] + 0.99 * away, anywhere]
     )
 
 

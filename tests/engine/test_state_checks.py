@@ -61,6 +61,7 @@ def small(name):
     return model
 
 
+@functools.cache
 def parts(name):
     engine = small(name)
     return unpack(engine.state(), engine.name, engine.revision)

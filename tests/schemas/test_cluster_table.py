@@ -7,7 +7,7 @@ import pytest
 from resonance.schemas import ClusterTable, EventGapError, cluster_table
 
 from tests.pipeline.streams import points, records, run, settings, task
-from tests.pipeline.task.test_partition_task import ENGINES, KEYS, changed
+from tests.pipeline.task.test_partition_task import KEYS, ONE_AND_A_TREE, changed
 
 
 def snapshot(name, size=30):
@@ -39,7 +39,7 @@ def test_the_example_of_its_documentation_runs():
     assert doctest.testmod(cluster_table).failed == 0
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ONE_AND_A_TREE)
 def test_the_folded_clusters_are_those_of_the_models_at_every_record(engine):
     worker = task(changed(engine, stream="key", output__clusters_grace=1.0))
     table, compacted = ClusterTable(), ClusterTable()

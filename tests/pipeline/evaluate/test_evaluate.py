@@ -2,6 +2,7 @@
 
 import csv
 import re
+from itertools import chain
 
 import numpy as np
 import orjson
@@ -204,12 +205,15 @@ def test_a_column_of_csv_is_the_truth_without_being_learned(evaluated, tmp_path,
         assert found[name] == expected[name]
 
 
-@pytest.mark.parametrize("before", [["--set", ""], ["--set="], ["-s", ""], ["-s"], ["--"]])
-def test_secrets_are_masked_in_the_command_that_is_shown(before, evaluated):
-    *option, attached = before
-    document = evaluated("--truth", "kind", *option, f"{attached}broker.librdkafka.sasl.password=hunter2")
+def test_secrets_are_masked_in_the_command_that_is_shown(evaluated):
+    ways = [["--set", ""], ["--set="], ["-s", ""], ["-s"], ["--"]]
+    names = [f"{of}.password" for of in ("sasl", "ssl.key", "ssl.keystore")]
+    names += [f"sasl.oauthbearer.{name}" for name in ("client.secret", "config")]
+    given = [(*way[:-1], f"{way[-1]}broker.librdkafka.{name}=hunter2") for way, name in zip(ways, names, strict=True)]
+    document = evaluated("--truth", "kind", *chain.from_iterable(given))
     assert "hunter2" not in orjson.dumps(document).decode()
-    assert "broker.librdkafka.sasl.password=***" in document["command"]
+    for name in names:
+        assert f"broker.librdkafka.{name}=***" in document["command"]
 
 
 @pytest.mark.parametrize(

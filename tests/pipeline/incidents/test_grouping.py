@@ -97,7 +97,7 @@ def some_signs(chance, count, paces):
 def test_episodes_are_those_of_a_comparison_of_each_sign_with_all_before():
     chance = random.Random(7)
     BRANCHES.clear()
-    for _ in range(1_500):
+    for _ in range(500):
         paces = dict(zip("st", chance.sample([0.0, 1.0, 60.0, 300.0], 2), strict=True))
         signs = some_signs(chance, chance.randint(1, 50), paces)
         found, plain = episodes(signs, paces), plain_episodes(signs, paces)

@@ -9,6 +9,8 @@ import pytest
 from resonance.pipeline.peers import comparison
 from resonance.pipeline.peers.comparison import Deviation, begins_at, compare
 
+from tests.night import at_night
+
 
 def plain_profile(values):
     """Low, high, mean, inner and outer of one half of a stream's records."""
@@ -104,7 +106,7 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize("streams", [5, 12, 40])
+@pytest.mark.parametrize("streams", [5, at_night(12), 40])
 @pytest.mark.parametrize("broken", BREAKS)
 def test_one_broken_device_is_named_and_the_plain_comparison_says_the_same(streams, broken):
     for seed in range(3):

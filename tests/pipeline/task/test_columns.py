@@ -14,6 +14,7 @@ from resonance.pipeline.task.decode.record_batch import TRACE_BYTES
 from resonance.pipeline.timestamps import canonical
 
 from tests import LONG
+from tests.night import at_night
 from tests.pipeline.streams import STAMP, TOPIC, settings, task, without_kernels
 
 IDS = ("r1", 7, "é", "", None)
@@ -58,8 +59,15 @@ def answers(given, parts):
     return outputs, own.counts, [own.models.snapshot(name) for name in own.models.names]
 
 
-@pytest.mark.parametrize("stream", ["partition", "key"])
-@pytest.mark.parametrize(("envelope", "features"), [("plain", ["a", "b", "c"]), ("cloudevents", "v")])
+@pytest.mark.parametrize(
+    ("stream", "envelope", "features"),
+    [
+        ("partition", "plain", ["a", "b", "c"]),
+        at_night("partition", "cloudevents", "v"),
+        at_night("key", "plain", ["a", "b", "c"]),
+        ("key", "cloudevents", "v"),
+    ],
+)
 @hypothesis_settings(max_examples=40 if LONG else 15, deadline=None)
 @given(log=logs(), cuts=some.sets(some.integers(1, 89)))
 def test_columns_give_what_their_records_give_one_by_one(stream, envelope, features, log, cuts):

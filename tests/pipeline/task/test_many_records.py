@@ -4,6 +4,7 @@ import orjson
 import pytest
 from resonance.pipeline.records import MOST_ELEMENTS, Record
 
+from tests.night import at_night
 from tests.pipeline.repartition.two_hops import Hops
 from tests.pipeline.repartition.two_hops import settings as rekeyed
 from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, points, settings, task, value_of
@@ -77,8 +78,10 @@ def test_outputs_are_those_of_single_records_but_for_their_places(size, path, st
     assert placed(outputs, places(messages, size, len(log))) == plain
 
 
-@pytest.mark.parametrize("path", [".", "batch.items"])
-@pytest.mark.parametrize("stream", ["partition", "key"])
+@pytest.mark.parametrize(
+    ("path", "stream"),
+    [(".", "partition"), ("batch.items", "key"), at_night(".", "key"), at_night("batch.items", "partition")],
+)
 def test_outputs_and_states_do_not_depend_on_how_the_log_is_cut_nor_on_restarts(path, stream):
     log = packed(singles(keys=(b"DE", b"FR")), 30, path)
     alike(given(stream=stream, input__records=path), log, stops=(3, 17, 30))

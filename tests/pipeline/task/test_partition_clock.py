@@ -7,6 +7,7 @@ import pytest
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.partition_task import PartitionTask
 
+from tests.night import seeds
 from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, run, settings, states, task, value_of
 from tests.pipeline.task.test_stream_ttl import ROWS, Worker, ends
 
@@ -134,7 +135,7 @@ def _devices(seed, count=1500):
     return log
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2, night=4))
 def test_a_crash_changes_nothing(seed):
     rng, log = random.Random(seed), _devices(seed)
     own = given(limits__stream_ttl=rng.choice((0.0, 1800.0)), snapshots__records=60, snapshots__ratio=0.0)

@@ -10,7 +10,7 @@ from resonance.pipeline.task.stream_task import FORMAT
 
 from tests.night import at_night
 from tests.pipeline.streams import TOPIC, Held, payloads, points, records, restored, run, settings, states, stored, task
-from tests.pipeline.task.test_partition_task import ENGINES, KEYS, array_records, array_settings, changed
+from tests.pipeline.task.test_partition_task import KEYS, ONE_AND_A_TREE, array_records, array_settings, changed
 
 
 def crash_and_go_on(given, log, seed, sizes=(1, 5, 40, 200)):
@@ -35,7 +35,7 @@ def crash_and_go_on(given, log, seed, sizes=(1, 5, 40, 200)):
     return expected
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ONE_AND_A_TREE)
 @pytest.mark.parametrize(
     ("stream", "seed", "choice"),
     [
@@ -66,8 +66,10 @@ def test_crashes_while_the_dimension_is_being_decided_change_nothing(seed, choic
     crash_and_go_on(given, log, seed, sizes=(1, 2, 5))
 
 
-@pytest.mark.parametrize("choice", ["all", "changes"])
-@pytest.mark.parametrize("scale", ["none", "warmup"])
+@pytest.mark.parametrize(
+    ("scale", "choice"),
+    [("none", "all"), ("warmup", "changes"), at_night("none", "changes"), at_night("warmup", "all")],
+)
 def test_a_clean_stop_while_the_dimension_is_being_decided_leaves_nothing_to_read_again(scale, choice):
     quick = {"engine__name": "caea", "engine__lambda": 4, "engine__min_cluster_records": 1}
     own = {"output__assignments": choice, "prepare__scale": scale, "prepare__missing": "mean"}

@@ -12,6 +12,7 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.schemas import Assignment, load_schema
 
+from tests.night import at_night, some_at_night
 from tests.pipeline.streams import (
     STAMP,
     TOPIC,
@@ -33,6 +34,8 @@ ENGINES = [
     *({"engine.name": "modal"}, {"engine.name": "caea"}, {"engine.name": "hcaea"}),
     {"engine.name": "ildn", "engine.k": 0.5},
 ]
+ONE_AND_A_TREE = some_at_night(ENGINES, ENGINES[1::2])
+"""For what the pipeline does alike with every engine: others have clusters of one level as well, and run at night."""
 
 MERGING = {"engine.consolidate_every": 250, "engine.lambda": None, "engine.min_cluster_records": None}
 
@@ -43,7 +46,12 @@ def changed(engine, **values):
 
 # Batches
 @pytest.mark.parametrize(
-    "engine", [*ENGINES, *({"engine.name": "evq", "engine.mode": mode, **MERGING} for mode in ("evq-ams", "evq-a"))]
+    "engine",
+    [
+        *ONE_AND_A_TREE,
+        {"engine.name": "evq", "engine.mode": "evq-ams", **MERGING},
+        at_night({"engine.name": "evq", "engine.mode": "evq-a", **MERGING}),
+    ],
 )
 @pytest.mark.parametrize("stream", ["partition", "key"])
 def test_however_the_log_is_cut_the_bytes_are_the_same(engine, stream):
@@ -82,7 +90,7 @@ def test_everything_fits_its_schema(engine):
             validator.validate(payload)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ONE_AND_A_TREE)
 @pytest.mark.parametrize("extra", [{}, {"input__id_path": "id", "output__include": ["net.in", "absent"]}])
 def test_an_assignment_has_the_bytes_that_orjson_gives_for_it(engine, extra):
     given = changed(engine, **extra)
@@ -186,7 +194,7 @@ def test_only_changes_only_novel_ones_or_none():
             assert (outputs.assignments, outputs.cluster_events) == (expected, every.cluster_events)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ONE_AND_A_TREE)
 def test_events_number_their_stream_without_gaps_and_name_their_cause(engine):
     log = records(points(2000).tolist(), keys=KEYS[:2])
     outputs = run(task(changed(engine, stream="key", input__id_path="id")), log)

@@ -11,6 +11,7 @@ from resonance.pipeline.task.encode.message_sizes import event_bytes_of
 from resonance.pipeline.task.stream_task import TaskContext
 from sklearn.metrics import adjusted_rand_score
 
+from tests.night import some_at_night
 from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, restore, run, states, stored, task
 
 SMALL = {
@@ -69,7 +70,8 @@ def test_embeddings_are_told_apart_and_their_clusters_described_in_the_features(
     assert max(len(message.value or b"") for message in outputs.cluster_events) < event_bytes_of(model)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+# Those at night have the kernels of another one.
+@pytest.mark.parametrize("engine", some_at_night(ENGINES, ("sa_art", "mlca_i", "mlca_c")))
 def test_every_engine_learns_4096_features(engine):
     X, _ = unit_vectors(100, 4096, k=3)
     own = {"input__label_path": "kind"} if issubclass(ENGINES[engine], LabelEngine) else {}

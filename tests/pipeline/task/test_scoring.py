@@ -7,6 +7,7 @@ from jsonschema import Draft202012Validator
 from resonance.pipeline.records import Record
 from resonance.schemas import load_schema
 
+from tests.night import at_night
 from tests.pipeline.sparse_streams import by_index, by_name, entries, sparse_records, sparse_settings
 from tests.pipeline.streams import STAMP, TOPIC, points, records, settings, states, task, value_of
 
@@ -45,14 +46,14 @@ def whole(count):
     [
         (settings(), records(points(400).tolist())),
         (settings(prepare__warmup_records=100), records(whole(400))),
-        (settings(engine__name="caea"), records(points(200).tolist())),
+        at_night(settings(engine__name="caea"), records(points(200).tolist())),
         (settings(engine__name="hcaea", output__include=["net"]), records(points(200).tolist())),
         (
             settings(engine__name="mlca", engine__min_cluster_records=None, engine__lambda=20),
             records(points(200).tolist()),
         ),
         (sparse_settings(input__id_path="id"), sparse_records(list(map(by_name, entries(200))))),
-        (sparse_settings(prepare__scale="none"), sparse_records(list(map(by_index, entries(200))))),
+        at_night(sparse_settings(prepare__scale="none"), sparse_records(list(map(by_index, entries(200))))),
     ],
     ids=["modal", "modal-whole", "caea", "hcaea", "mlca", "names", "indices"],
 )

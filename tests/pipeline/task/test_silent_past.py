@@ -25,7 +25,7 @@ from tests.pipeline.streams import (
     task,
 )
 from tests.pipeline.task.test_clusters import compacted, there
-from tests.pipeline.task.test_partition_task import ENGINES, KEYS, array_settings, changed
+from tests.pipeline.task.test_partition_task import KEYS, ONE_AND_A_TREE, array_settings, changed
 
 
 def stamped(record):
@@ -80,7 +80,7 @@ def silently(given, log, size=100):
     return worker
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ONE_AND_A_TREE)
 @pytest.mark.parametrize(("stream", "choice"), [("partition", "all"), ("key", "changes")])
 def test_behind_a_silent_past_everything_has_the_bytes_of_a_run_that_emitted_all(engine, stream, choice):
     log = unusual(records(points(1500).tolist(), keys=KEYS[:2]))

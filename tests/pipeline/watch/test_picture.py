@@ -8,6 +8,8 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.watch import picture
 from resonance.pipeline.watch.lifelines import LifeLine, StreamLife
 
+from tests.night import at_night
+
 
 def life(count, features=8, *, drifts=12, level=1, salient=False, counted=True):
     """A stream of many clusters, of which each third has ended."""
@@ -48,7 +50,8 @@ def texts(figure):
 @pytest.mark.parametrize(
     "lives",
     [
-        *([life(3)], [life(12, features=30)], [life(60, features=3)], [life(12, level=3)], [life(9, salient=True)]),
+        *([life(3)], at_night([life(12, features=30)]), [life(60, features=3)], [life(12, level=3)]),
+        [life(9, salient=True)],
         *([life(5), life(2, features=2, drifts=0)], [life(4, counted=False)]),
     ],
     ids=["3", "12", "60", "tree", "words", "two streams", "no records"],

@@ -16,6 +16,7 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.registry import client
 from resonance.pipeline.task.decode.mapping import make_mapping
 
+from tests import LONG
 from tests.pipeline import streams
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, points
@@ -285,7 +286,7 @@ def mappings():
         ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 if LONG else 150, deadline=None)
 @given(some.lists(some.tuples(some.sampled_from([1, 2, 3, 9]), some.binary(max_size=60)), min_size=1, max_size=5))
 def test_garbage_becomes_dead_letters(mappings, garbage):
     values = [content if number == 9 else framed(number, content) for number, content in garbage]

@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.json_schema_values import JsonSchemaReader
 
+from tests import LONG
 from tests.schema_registry import BY_TOPIC, running
 
 SCHEMA = {
@@ -66,7 +67,7 @@ def confluents():
         yield frame, lambda value: read(value, SerializationContext("features", MessageField.VALUE))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 if LONG else 150, deadline=None)
 @given(some.dictionaries(some.sampled_from(["id", "x", "kind", "list", "other"]), JSON, max_size=4))
 def test_valid_is_what_confluents_deserialiser_calls_valid(confluents, value):
     frame, read = confluents

@@ -84,7 +84,7 @@ def decoded(given, texts, *, kernels, stamp=STAMP):
     return shape, batch.rows.tobytes(), batch.times, batch.ids, batch.sizes, list(batch.index), faults, batch.offsets
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200 if LONG else 100, deadline=None)
 @given(some.sampled_from(sorted(LAYOUTS)), some.sampled_from(PATHS), some.lists(values(), min_size=1, max_size=4))
 def test_kernels_find_what_the_library_finds(layout, paths, texts):
     given = {**LAYOUTS[layout], **paths}

@@ -27,7 +27,7 @@ from resonance.schemas import AutomaticNames, ClusterTable
 from tests.pipeline import commands, streams
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import alike, payloads, points, records, run, settings, task, value_of
-from tests.pipeline.task.test_partition_task import ENGINES, changed
+from tests.pipeline.task.test_partition_task import ENGINES, ONE_AND_A_TREE, changed
 
 KINDS = [
     "please refund order {}: card declined at checkout",
@@ -228,7 +228,7 @@ def test_long_texts_are_named_by_their_subjects_and_not_by_common_words_that_ter
     assert [sorted(made.of(kind)) for kind in range(3)] == [sorted(each) for each in subjects]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ONE_AND_A_TREE)
 def test_batches_and_restarts_do_not_matter(engine):
     stops = (30, 63, 64, 65, 130, 678, 1_226)
     _, outputs = alike(changed(engine, input__text_path="text"), moving(1_500), stops)

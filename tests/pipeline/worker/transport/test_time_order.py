@@ -161,8 +161,15 @@ def test_rounds_of_any_size_are_handed_over_once_and_in_order(seed):
     assert {tp: [at for p, at in found if p == tp.partition] for tp in FIRST} == times
 
 
-@pytest.mark.parametrize("memory", [1024**3, 64 * 1024 * 1024], ids=["all fits", "partitions ahead are paused"])
-@pytest.mark.parametrize("counts", [[20_000] * 4, [20_000, 2_000, 200, 0], [500] * 4], ids=str)
+@pytest.mark.parametrize(
+    ("counts", "memory"),
+    [
+        pytest.param([20_000] * 4, 1024**3, id="all fits"),
+        pytest.param([20_000] * 4, 64 * 1024 * 1024, id="partitions ahead are paused"),
+        pytest.param([20_000, 2_000, 200, 0], 64 * 1024 * 1024, id="one is long"),
+        pytest.param([500] * 4, 1024**3, id="all are short"),
+    ],
+)
 def test_a_day_that_lies_in_several_partitions_is_handed_over_from_morning_to_evening(way, counts, memory):
     draw = np.random.default_rng(1)
     with EmbeddedBroker(["in"]) as broker:
