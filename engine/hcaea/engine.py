@@ -1,6 +1,7 @@
 """HCAEA: a tree of CAEA models; its parameters and the memory that it lies in, which its two parts have, too."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -74,7 +75,10 @@ class ModelTree(Stored):
         super().__init__(**given)
         check_room(self._given)
         self.depth = self._given["max_depth"] or NO_LIMIT
-        self._operations = new_log()
+
+    @cached_property
+    def _operations(self) -> Any:
+        return new_log()
 
     def _begin(self, dimension: int) -> None:
         """Take the dimension of the first batch."""

@@ -273,8 +273,7 @@ _FIRST, _OFTEN, _LATER, _SELDOM = 25, 100, 250, 1000
 landmarks each."""
 _READ = 1024
 _READINGS = 8
-"""Readings, at least, while as many records come as there were: new landmarks show more soon, not as late as they cost.
-"""
+"""A reading comes, however many landmarks, after one in so many of all records: new ones show more soon."""
 _STEPS = 4096
 """Steps from record to record after which those so far count half."""
 

@@ -14,7 +14,7 @@ from resonance.schemas.files import has_shape
 SentKind = Literal["alerts", "incidents"]
 """Topics whose messages are sent."""
 
-_ALERT: Final = ("stream", "cluster", "version", "evidence", "features", "setting", "cause", "key")
+_ALERT: Final = ("stream", "cluster", "feature", "version", "evidence", "features", "setting", "cause", "key")
 _INCIDENT: Final = ("kind", "certainty", "streams", "known", "features", "factor", "drifts", "within", "key")
 
 
@@ -60,7 +60,7 @@ def _of_alert(alert: Mapping[str, Any]) -> Notice:
     return Notice(
         alert["key"], place, alert["kind"] == "opened", alert["severity"], alert["rule"], source,
         alert["text"], alert["since"], alert["time"],
-        labels | ({"cluster": alert["cluster"]} if "cluster" in alert else {}),
+        labels | {name: alert[name] for name in ("cluster", "feature") if name in alert},
         {name: alert[name] for name in _ALERT if name in alert},
     )  # fmt: skip
 

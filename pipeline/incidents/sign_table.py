@@ -13,6 +13,7 @@ from typing import Any, Final, get_args
 from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, seconds
 from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, heard, silences_of
 from resonance.pipeline.task.alerts.alert_table import place_of
+from resonance.pipeline.task.alerts.sentences import percent
 from resonance.schemas import AlertSeverity
 
 FOLLOWED: Final = ("alerts", "drift_events", "cluster_events")
@@ -290,7 +291,7 @@ class SignTable:
         if rule == "missing":
             # At its end it knows in how many records.
             count = f"in {at_end['missing']:,.0f} records, " if "missing" in at_end else ""
-            text = f"{count}usually in {100 * evidence['usual']:.2g} % of {'them' if count else 'the records'}"
+            text = f"{count}usually in {percent(evidence['usual'])} of {'them' if count else 'the records'}"
         stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, onset, since,

@@ -62,6 +62,7 @@ class ForgottenAlerts:
     def _cleared(self, found: OpenedAlert, place: str, reason: AlertReason) -> Message:
         record, payload = found
         about = payload.get("cluster") or found.stream or place.rpartition("/")[2]
+        about += f" lacks {payload['feature']}" if "feature" in payload else ""
         moment = round(1_000 * time.time())
         numbers = self._table.numbers
         numbers[found.numbered] += 1

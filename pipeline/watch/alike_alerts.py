@@ -76,7 +76,7 @@ def _alike(alert: Mapping[str, Any] | None) -> _Alike | None:
     try:
         if alert is None or alert["stream"] is None or not isinstance(alert["text"], str):
             return None
-        what = alert["rule"], alert["kind"], alert["severity"], alert.get("reason")
+        what = alert["rule"], alert["kind"], alert["severity"], alert.get("reason"), alert.get("feature")
         return _Alike(what, datetime.fromisoformat(alert["time"]).timestamp(), alert["stream"])
     except (KeyError, TypeError, ValueError):
         return None

@@ -65,7 +65,7 @@ _OPENED: Final[Mapping[AlertRule, str]] = {
     "drift_open": "{about} has drifted, and that is not over yet",
     "dead_letters": "{dead_letters} of {records} records of {about} were dead letters",
     "silent": "{about} has had no record for {seconds} or more; usually one comes every {usual_seconds}",
-    "missing": "{about}: {missing} of {records} records came without it, usually {usual}",
+    "missing": "{about}: {missing} records in a row came without it, usually {usual} do",
 }
 """An alert may be open for days: the numbers are those with which it opened, and the sentence has to stay true."""
 
@@ -78,7 +78,7 @@ _CLEARED: Final[Mapping[AlertRule, str]] = {
     "drift_open": "{about} is as before its drift, or has a new baseline",
     "dead_letters": "{dead_letters} of {records} records of {about} were dead letters",
     "silent": "{about} has a record again, after {seconds}",
-    "missing": "{about} no more than usually: {missing} of {records} records had come without it",
+    "missing": "{about} no more: {missing} records in a row had come without it",
 }
 
 
@@ -99,8 +99,13 @@ def _number(name: str, value: float) -> str:
     if name.endswith("seconds"):
         return length(value)
     if name in ("usual", "share", "before", "after"):
-        return f"{100 * value:.3g} %"
+        return percent(value)
     return f"{value:,.0f}"
+
+
+def percent(share: float) -> str:
+    """Return a share as people say it."""
+    return "less than 0.01 %" if 0.0 < share < 1e-4 else f"{100 * share:.3g} %"
 
 
 def length(seconds: float) -> str:

@@ -90,6 +90,8 @@ def test_both_messages_of_an_alert_have_one_identity_and_other_alerts_have_other
     for number, rule in ((0, "unlike"), (0, "silent"), (2, "unlike")):
         opened, cleared = alertmanager.body([notice(number, rule=rule), notice(number, "cleared", rule=rule)])
         assert opened["labels"] == cleared["labels"]
+        features = alertmanager.body([notice(rule="missing", feature=name) for name in ("a", "b")])
+        assert [each["labels"]["feature"] for each in features] == ["a", "b"]
         events = [pagerduty.body([notice(number, kind, rule=rule)]) for kind in ("opened", "cleared")]
         assert [each["event_action"] for each in events] == ["trigger", "resolve"]
         assert len({each["dedup_key"] for each in events}) == 1

@@ -1,6 +1,6 @@
-"""The arithmetic of alerts: what is unusual in the answers of a stream, what time it is, which streams are silent."""
+"""The arithmetic of alerts: what is unusual in answers, what time it is, which streams are silent, what they lack."""
 
-from resonance.pipeline.task.alerts.kernels import clock, silence, stream_rules
+from resonance.pipeline.task.alerts.kernels import clock, missing, silence, stream_rules
 
 
 def compile() -> None:
@@ -8,6 +8,7 @@ def compile() -> None:
     stream_rules.compile()
     silence.compile()
     clock.compile()
+    missing.compile()
 
 
-__all__ = ["clock", "compile", "silence", "stream_rules"]
+__all__ = ["clock", "compile", "missing", "silence", "stream_rules"]

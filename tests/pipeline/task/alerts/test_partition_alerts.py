@@ -161,7 +161,7 @@ def test_a_feature_that_is_missing_far_more_often_than_it_was_opens_an_alert_wha
     assert (opened["kind"], opened["stream"], opened["feature"], opened["began"]) == (
         "opened", "p0:d1", "cpu", canonical(STAMP + 1_500_000),
     )  # fmt: skip
-    assert opened["evidence"]["missing"] == opened["evidence"]["records"] <= 45
+    assert opened["evidence"]["missing"] == 20
     assert opened["text"].startswith("p0:d1 lacks cpu: ")
     assert (cleared["kind"], cleared["key"], cleared["evidence"]["missing"]) == ("cleared", opened["key"], 60)
     for seed in range(3):
@@ -173,8 +173,9 @@ def test_a_feature_that_is_missing_far_more_often_than_it_was_opens_an_alert_wha
     held.restore(task(mean), log, 64)
     assert found + held.task.process(log[first:]).alerts == whole.alerts
     off = run(task(given(prepare__missing="mean", alerts__off=["missing"])), log)
-    assert off.alerts == [
-        each for each, alert in zip(whole.alerts, payloads(whole.alerts), strict=True) if alert["rule"] != "missing"
+    others = [alert for alert in payloads(whole.alerts) if alert["rule"] != "missing"]
+    assert [(alert["text"], alert["cause"]) for alert in payloads(off.alerts)] == [
+        (alert["text"], alert["cause"]) for alert in others
     ]
     assert off.assignments == whole.assignments
 
