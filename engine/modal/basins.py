@@ -36,9 +36,9 @@ _PLANE = 2.0
 """Dimensions below which there are fewer ways around a dip, so that a valley needs more errors."""
 _PLAIN = 2.5
 """Dimensions above which valleys are also looked for along lines; below, balls show as much."""
-_LARGE = 64.0
-"""Landmarks, eight balls, from which a hill of a plane shows valleys by the means of balls alone: of the many single
-ones of a band some are thin by chance."""
+_PIECE, _PIECES = 64.0, 5.0
+"""Landmarks from which, and parts of all of them up to which a hill of a plane may be a piece of a band: of its many
+balls some are thin by chance, so that single ones do not hold it apart for long."""
 _SMALLEST = 1e-300
 
 
@@ -71,7 +71,7 @@ class Errors(NamedTuple):
     large: float
     small: float  # between two hills that have at most so many records together; none where there are few clusters
     records: float
-    means: float  # the landmarks of a hill from which the means of balls alone show valleys
+    piece: tuple[float, float]  # least and most landmarks of a hill that only means of balls hold apart
 
 
 class Hills(NamedTuple):
@@ -191,12 +191,13 @@ def _weigh(model, rules, errors, basins, mass, pair, u, v):
     size = min(basins.size[u], basins.size[v])
     apart = _is_apart(basins.now, u, v)
     part = _left_of_excess(model, apart)
-    for scale in range(1 if size >= errors.means and not small else 0, SCALES):
+    for scale in range(SCALES):
         lower = u if basins.peak[scale, u] < basins.peak[scale, v] else v
         least = basins.uneven[0, scale] * size + basins.uneven[1, scale]
         peak, pass_ = part / basins.peak_records[scale, lower], part / basins.pass_records[scale, pair]
         error = np.sqrt(max(least, peak) + max(least, pass_))
-        need = _need(rules, errors, error, small, apart)
+        lasts = apart and (scale > 0 or small or not errors.piece[0] <= size <= errors.piece[1])
+        need = _need(rules, errors, error, small, lasts)
         found = _depth(basins.peak[scale, lower], basins.pass_[scale, pair])
         if found / need > best:
             best, depth, needed = found / need, found, need
@@ -233,8 +234,8 @@ def _errors(model, rules, dimension):
     wider = max(1.0, _PLANE / dimension)
     many = lasting > _FEW_CLUSTERS * growth
     records = _ALIKE * model.mass[: model.landmarks].sum() / lasting if many else 0.0
-    means = _LARGE if dimension <= _PLAIN else np.inf
-    return Errors(min(_MAX_ERRORS, most) * wider, min(_MAX_ERRORS, fewest) * wider, records, means)
+    piece = (_PIECE if dimension <= _PLAIN else np.inf, model.landmarks / _PIECES)
+    return Errors(min(_MAX_ERRORS, most) * wider, min(_MAX_ERRORS, fewest) * wider, records, piece)
 
 
 @jit

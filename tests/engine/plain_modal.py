@@ -800,11 +800,11 @@ class Hills:
         mass = in_order(mark.mass for i, mark in enumerate(self.model.landmarks) if self.group.get(i) in (u, v))
         return mass <= self.alike
 
-    def _need(self, error, u, v):
+    def _need(self, error, u, v, lasts):
         large, small = (errors * error for errors in self.errors)
         either = min(self.p.valley + small, np.sqrt(self.p.valley * self.p.valley + large * large))
         depth = either if self._are_small(u, v) else self.p.valley + large
-        return max(depth * (0.7 if self._apart(u, v) else 1.0), 1e-300)
+        return max(depth * (0.7 if lasts else 1.0), 1e-300)
 
     def _left_of_excess(self, u, v):
         return 1.0 / np.sqrt(self.model.over) if self._apart(u, v) else 1.0
@@ -813,13 +813,15 @@ class Hills:
         """Return depth of the clearest valley of two basins over the scales, and the depth that it needs."""
         best, found = -1.0, (0.0, 1.0)
         size = Counter(self.group.values())
-        large = min(size[u], size[v]) >= 64 and self.model.dimension <= 2.5 and not self._are_small(u, v)
-        for scale in range(1 if large else 0, 3):
+        piece = 64 <= min(size[u], size[v]) <= self.count / 5.0 and self.model.dimension <= 2.5
+        piece = piece and not self._are_small(u, v)
+        for scale in range(3):
             least = self.uneven[scale][0] * min(size[u], size[v]) + self.uneven[scale][1]
             low = u if self.peak[scale, u][0] < self.peak[scale, v][0] else v
             (peak, peak_records), (bottom, records) = self.peak[scale, low], self.bottom[scale, u, v]
             part = self._left_of_excess(u, v)
-            need = self._need(np.sqrt(max(least, part / peak_records) + max(least, part / records)), u, v)
+            error = np.sqrt(max(least, part / peak_records) + max(least, part / records))
+            need = self._need(error, u, v, self._apart(u, v) and (scale > 0 or not piece))
             depth = depth_of(peak, bottom)
             if depth / need > best:
                 best, found = depth / need, (depth, need)
@@ -858,7 +860,7 @@ class Hills:
         found = self._slabs(u, v)
         if found is None:
             return False
-        need = self._need(np.sqrt(found[1] * (self.model.over * self._left_of_excess(u, v))), u, v)
+        need = self._need(np.sqrt(found[1] * (self.model.over * self._left_of_excess(u, v))), u, v, self._apart(u, v))
         depth, needed = self.valley[u, v]
         if found[0] * needed <= depth * need:
             return False
