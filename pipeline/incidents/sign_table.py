@@ -10,7 +10,7 @@ from operator import itemgetter
 from statistics import median
 from typing import Any, Final, get_args
 
-from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, seconds
+from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, describes, seconds
 from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, heard, silences_of
 from resonance.pipeline.task.alerts.alert_table import place_of
 from resonance.schemas import AlertSeverity
@@ -29,6 +29,9 @@ UNMOVED: Final = 1e-6
 
 LATE_RECORDS: Final = 5_000
 """Records without a new cluster after which one that is far from all others is news, however few records it has."""
+
+SOON_RECORDS: Final = 90
+"""Records of a stream until its first unlike ones are a cluster, or more: what began earlier is another matter."""
 
 _VARIES: Final = ("widened", "narrowed")
 
@@ -238,12 +241,34 @@ class SignTable:
         for make in made:
             with suppress(*UNREADABLE):  # It is of no worker.
                 found += [sign] if (sign := make()) is not None else []
+        self._begin_with_clusters(found)
         silences = silences_of(self._alerts, self._cleared)
         for sign in found:
             if sign.rule != "silent":
                 slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
         return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
+
+    def _begin_with_clusters(self, signs: Sequence[Sign]) -> None:
+        """Let alerts begin with the cluster that they show, where records had been unlike long before for another."""
+        own: dict[str, list[NewCluster]] = {}
+        for cluster in self.clusters():
+            own.setdefault(cluster.stream, []).append(cluster)
+        shares = {id(sign.centre): sign.share for sign in signs if sign.share}
+        paces = self.paces()
+        for sign in (each for each in signs if each.rule in ("unlike", "new_cluster")):
+            # Of a kind that was there before, or that split off, this is not known.
+            shown = (
+                each
+                for each in own.get(sign.place, ())
+                if each.time <= sign.time and (each.centre is sign.centre or describes(sign.values, each.centre))
+            )
+            first = next(shown, None)
+            share = first and shares.get(id(first.centre), sign.unlike)
+            if first and share and first.onset < first.time:
+                onset = first.time - (first.time - first.onset) / min(1.0, share)
+                if onset - sign.onset > SOON_RECORDS * paces.get(sign.place, inf):
+                    sign.onset = onset
 
     def _lasting(self) -> set[tuple[str, int, int]]:
         """Return the drifts that settled where most of what they changed no later one of their stream did."""

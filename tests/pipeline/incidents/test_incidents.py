@@ -188,6 +188,30 @@ def test_a_new_cluster_is_far_from_all_before_only_where_the_first_is_kept(numbe
     assert len(incidents(*change, emerged("p1:d1", 20, number, heat=6.2, load=2), *shown)) == count
 
 
+@pytest.mark.parametrize(("share", "since"), [(1.0, "07:00"), (0.5, "06:40"), (0.1, "05:02")])
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_an_alert_names_of_a_new_cluster_is_all_that_is_new_and_began_with_it(share, since, order):
+    """The load of noon is outside the first cluster, of midnight: the model has learned it since, and its alert knows.
+
+    Other records were unlike before, for what came to the whole fleet.
+    """
+    fleet = [
+        each
+        for n in range(4)
+        for each in (emerged(f"p{n % 2}:d{n}", 20, 0, load=5.0, heat=6.2), drift(f"p{n % 2}:d{n}", 310, wait=(2, 5)))
+    ]
+    made = named(alert("p1:d1", 600, records=300.0, unlike=150.0), heat=(38.0, 6.2))
+    new = alert("p1:d1", 600, "new_cluster", severity="info", share=share)
+    new[1]["cluster"] = "p1:d1/1/7"
+    for each in (made, new):
+        each[1]["began"] = output("", "p1:d1", 302)[1]["time"]
+    burst = emerged("p1:d1", 440, 7, load=60.0, heat=38.0)
+    burst[1]["after"][0]["size"] = 20
+    broke = next(each for each in incidents(*[*fleet, burst, made, new][::order]) if each["streams"] == ["p1:d1"])
+    assert [(each["feature"], each["value"]) for each in broke["features"]] == [("heat", 38.0)]
+    assert broke["since"][11:16] == since
+
+
 def test_a_stream_without_its_clusters_is_compared_by_what_the_signs_of_all_say():
     names = [f"p{n % 2}:d{n}" for n in range(4)]
     clusters = [emerged(name, 20 + at, at, load=load) for name in names[1:] for at, load in enumerate((2.0, 5.0))]
