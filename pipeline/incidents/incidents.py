@@ -30,6 +30,9 @@ NEARLY_ALL: Final = 0.9
 ABRUPT: Final = 0.9
 """Share of the records that are unlike from the first one on where a stream broke, though it is hardly off."""
 
+ROUNDED: Final = 0.001
+"""Part of another mean of a feature by which one that is beyond 0 is 0."""
+
 COLUMNS: Final = ("severity", "state", "what happened")
 """Names of what `row_of` returns."""
 
@@ -273,12 +276,19 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         seen = [centre[name] for centre in centres if name in centre] + [each.value for each in values.get(name, ())]
         after = median(seen) if seen else median(move.after for move in moves[name])
         before = [move.before for move in moves.get(name, ())] + [each.usual for each in values.get(name, ())]
-        found.append({"feature": name, "value": after, "usual": median(before) if before else None})
+        usual = median(before) if before else None
+        usual_shown = None if usual is None else _side(usual, after)
+        found.append({"feature": name, "value": _side(after, usual), "usual": usual_shown})
     other: list[IncidentFeature] = [
         {"feature": name, "value": varies[name].after, "usual": varies[name].before, "ratio": varies[name].ratio}
         for name in (noise if found else varies)
     ]
     return [*other, *found][:SHOWN]
+
+
+def _side(mean: float, other: float | None) -> float:
+    """Return a mean, or 0 where it is on the other side of it by next to nothing: a mean of logarithms is rounded."""
+    return 0.0 if other is not None and mean * other < 0 and abs(mean) <= ROUNDED * abs(other) else mean
 
 
 def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None, known: int) -> IncidentKind:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from math import inf
+from math import copysign, inf
 from operator import itemgetter
 from statistics import median
 from typing import Any, Final, get_args
@@ -32,6 +32,9 @@ LATE_RECORDS: Final = 5_000
 
 SOON_RECORDS: Final = 90
 """Records of a stream until its first unlike ones are a cluster, or more: what began earlier is another matter."""
+
+LITTLE: Final = 0.01
+"""Part of the range that a feature had in the cluster where it varied most: the least that it varies, or moves by."""
 
 _VARIES: Final = ("widened", "narrowed")
 
@@ -236,12 +239,16 @@ class SignTable:
             if each["rule"] != "share" or (each["stream"], str(each.get("since"))) not in seen
         ]
         lasting = self._lasting()
-        made += [partial(self._of_drift, key, each, key in lasting) for key, (_, each) in self._drifts.items()]
+        own = self._clusters_by_stream()
+        made += [
+            partial(self._of_drift, key, each, key in lasting, own.get(key[0], ()))
+            for key, (_, each) in self._drifts.items()
+        ]
         found = list[Sign]()
         for make in made:
             with suppress(*UNREADABLE):  # It is of no worker.
                 found += [sign] if (sign := make()) is not None else []
-        self._begin_with_clusters(found)
+        self._begin_with_clusters(found, own)
         silences = silences_of(self._alerts, self._cleared)
         for sign in found:
             if sign.rule != "silent":
@@ -249,11 +256,14 @@ class SignTable:
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
         return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
 
-    def _begin_with_clusters(self, signs: Sequence[Sign]) -> None:
-        """Let alerts begin with the cluster that they show, where records had been unlike long before for another."""
-        own: dict[str, list[NewCluster]] = {}
+    def _clusters_by_stream(self) -> dict[str, list[NewCluster]]:
+        found: dict[str, list[NewCluster]] = {}
         for cluster in self.clusters():
-            own.setdefault(cluster.stream, []).append(cluster)
+            found.setdefault(cluster.stream, []).append(cluster)
+        return found
+
+    def _begin_with_clusters(self, signs: Sequence[Sign], own: Mapping[str, Sequence[NewCluster]]) -> None:
+        """Let alerts begin with the cluster that they show, where records had been unlike long before for another."""
         shares = {id(sign.centre): sign.share for sign in signs if sign.share}
         paces = self.paces()
         for sign in (each for each in signs if each.rule in ("unlike", "new_cluster")):
@@ -327,7 +337,9 @@ class SignTable:
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 
-    def _of_drift(self, key: tuple[str, int, int], drift: Mapping[str, Any], is_lasting: bool) -> Sign | None:
+    def _of_drift(
+        self, key: tuple[str, int, int], drift: Mapping[str, Any], is_lasting: bool, clusters: Iterable[NewCluster]
+    ) -> Sign | None:
         """Return a drift as a sign; None for a rare count that has not come for a while."""
         stream, version, seq = key
         ended = self._settled[key][1] if key in self._settled else None
@@ -342,6 +354,7 @@ class SignTable:
             # Its end also names what a wave has done meanwhile.
             moves, varies = ({name: each[name] for name in first if name in each} for each in (moves, varies))
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
+        moves = _beside(moves, [cluster for cluster in clusters if cluster.time <= onset])
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
             next(map(_without_features, drift.get("units", ())), ""),
@@ -369,6 +382,21 @@ def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[s
                     own[name] = place, Move(*map(float, _MOVED(feature)))
         found |= own
     return {name: move for name, (_, move) in found.items()}
+
+
+def _beside(moves: dict[str, Move], clusters: Sequence[NewCluster]) -> dict[str, Move]:
+    """Return the moves that are some beside what the stream has had; their spreads are no finer than what that says.
+
+    A rare count that is nearly always 0 in one cluster varies by next to nothing there, as a mean of logarithms.
+    """
+    found = {}
+    for name, move in moves.items():
+        least = LITTLE * 6 * max((cluster.spread.get(name, 0.0) for cluster in clusters), default=0.0)
+        way = abs(move.after - move.before)
+        if way >= least:
+            most = way / least if least else inf
+            found[name] = move._replace(shift=copysign(min(abs(move.shift), most), move.shift))
+    return found or moves
 
 
 def _without_features(unit: Mapping[str, Any]) -> str:

@@ -132,6 +132,35 @@ def test_a_fault_at_the_time_of_a_change_of_all_is_one_by_its_features_or_by_how
     assert [len(each["streams"]) for each in found] == ([4] if count == 1 else [1, 3])
 
 
+@pytest.mark.parametrize("emerges", [20, 400])
+def test_a_rare_count_that_moved_by_next_to_nothing_beside_what_its_stream_had_is_not_said(emerges):
+    """In a cluster where it is nearly always 0 its mean and its spread are rounding, and the move is 130 of them."""
+    first = emerged("p1:d1", emerges, 0, denied=0.5, load=20.0, errors=0.1)
+    first[1]["after"][0]["spread"] = {"denied": 0.6, "load": 5.0, "errors": 0.3}
+    moved = drift("p1:d1", 310, denied=(-1.8e-06, 0.00034), errors=(-1e-5, 24.0), load=(20.0, 24.0))
+    for each, shift in zip(moved[1]["units"][0]["features"], (130.0, 79.0, 0.8), strict=True):
+        each["shift"] = shift
+    (found,) = incidents(first, moved)
+    shown = {each["feature"]: each["usual"] for each in found["features"]}
+    if emerges < 310:
+        assert shown == {"errors": 0.0, "load": 20.0}
+        assert found["text"].endswith("errors 24, usually 0, load 24, usually 20")
+    else:  # What came later does not say what it had been.
+        assert [*shown] == ["denied", "errors", "load"]
+    alone = drift("p1:d1", 310, denied=(0.001, 0.002))
+    assert incidents(first, alone)[0]["features"][0]["feature"] == "denied"
+
+
+def test_features_are_ranked_by_spreads_that_are_no_finer_than_what_a_stream_had():
+    first = emerged("p1:d1", 20, 0, load=20.0, errors=0.1)
+    first[1]["after"][0]["spread"] = {"errors": 2.0, "load": 5.0}
+    moved = drift("p1:d1", 310, errors=(0.0, 0.5), load=(20.0, 80.0))
+    for each, spreads in zip(moved[1]["units"][0]["features"], (500.0, 12.0), strict=True):
+        each["shift"] = spreads
+    (found,) = incidents(first, moved)
+    assert [each["feature"] for each in found["features"]] == ["load", "errors"]
+
+
 @pytest.mark.parametrize(("value", "streams"), [(20.0, [4]), (60.0, [1, 4])])
 def test_what_a_stream_of_a_change_shows_later_as_others_do_is_of_the_change(value, streams):
     names = [f"p{n % 2}:d{n}" for n in range(4)]
