@@ -241,6 +241,18 @@ def test_what_an_alert_names_of_a_new_cluster_is_all_that_is_new_and_began_with_
     assert broke["since"][11:16] == since
 
 
+def test_what_many_streams_became_is_said_with_what_these_were():
+    (found,) = incidents(*WORK)
+    assert found["text"].startswith("p0:d0, p0:d2, p1:d3: a new kind of records since")
+    assert found["text"].endswith(", load 5, usually 2")
+    # A stream of which only its new cluster is known does not say what the others became.
+    new = alert("p1:d1", 330, "new_cluster", severity="info")
+    new[1]["cluster"] = "p1:d1/1/7"
+    (found,) = incidents(*WORK, alert("p1:d1", 301), emerged("p1:d1", 310, load=6.5), new)
+    assert found["text"].startswith("all 4 streams: a new kind of records since")
+    assert found["text"].endswith(", load 5, usually 2")
+
+
 def test_a_stream_without_its_clusters_is_compared_by_what_the_signs_of_all_say():
     names = [f"p{n % 2}:d{n}" for n in range(4)]
     clusters = [emerged(name, 20 + at, at, load=load) for name in names[1:] for at, load in enumerate((2.0, 5.0))]
