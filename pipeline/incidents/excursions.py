@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from resonance.pipeline.incidents.grouping import ALIKE, WINDOW_RECORDS, Episode, alike, together
-from resonance.pipeline.incidents.signs import NewCluster, Sign, Value
+from resonance.pipeline.incidents.signs import NewCluster, Sign, Value, describes
 from resonance.pipeline.incidents.units import MOST_CENTRES
 
 FAR: Final = 6.0
@@ -218,7 +218,11 @@ def _parts(
     """Return an episode of a group of so many streams, or what it has in common with most of them, and what not."""
     hidden = [replace(each, is_open=sign.is_open) for sign in episode.signs for each in unseen.get(sign.key, ())]
     signs = [*episode.signs, *hidden]
-    far = {sign.key: features for sign in signs if (features := excursions.apart(sign, streams))}
+    far = {
+        sign.key: features
+        for sign in signs
+        if (features := _named_by_alerts(sign, episode.signs, excursions.apart(sign, streams)))
+    }
     own = [sign for sign in signs if sign.key in far]
     began = min((sign.onset for sign in own), default=inf) - WINDOW_RECORDS * episode.pace
     # What comes with it and follows is of it, too, but for what others have.
@@ -251,6 +255,22 @@ def _parts(
         severity = alerts[-1].severity if says else sign.severity
         apart.add(replace(sign, moves=moves, values=values or sign.values, unlike=unlike, severity=severity))
     return [apart] if is_whole else [common, apart]
+
+
+def _named_by_alerts(
+    sign: Sign, signs: Iterable[Sign], features: dict[str, tuple[Value, int]]
+) -> dict[str, tuple[Value, int]]:
+    """Return of the features of a new cluster those that an alert names whose record is of it, where there is one.
+
+    The alert knows what its cluster has been until then; of clusters only their first records are known.
+    """
+    named = {
+        name
+        for each in signs
+        if sign.centre and each.time >= sign.time and describes(each.values, sign.centre)
+        for name in each.values
+    }
+    return {name: each for name, each in features.items() if name in named} if named else features
 
 
 def _rejoined(groups: Iterable[list[Episode]]) -> list[list[Episode]]:

@@ -30,6 +30,9 @@ NEARLY_ALL: Final = 0.9
 ABRUPT: Final = 0.9
 """Share of the records that are unlike from the first one on where a stream broke, though it is hardly off."""
 
+ROUNDED: Final = 0.001
+"""Part of another mean of a feature by which one that is beyond 0 is 0."""
+
 COLUMNS: Final = ("severity", "state", "what happened")
 """Names of what `row_of` returns."""
 
@@ -273,12 +276,32 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         seen = [centre[name] for centre in centres if name in centre] + [each.value for each in values.get(name, ())]
         after = median(seen) if seen else median(move.after for move in moves[name])
         before = [move.before for move in moves.get(name, ())] + [each.usual for each in values.get(name, ())]
-        found.append({"feature": name, "value": after, "usual": median(before) if before else None})
+        usual = median(before) if before else None
+        # Streams have levels of their own: of many what is usual is that of those whose values are named.
+        if len(group) > 1 and (pairs := [pair for each in group if (pair := _ends(each, name, name in moves))]):
+            usual, after = map(median, zip(*pairs, strict=True))
+        usual_shown = None if usual is None else _side(usual, after)
+        found.append({"feature": name, "value": _side(after, usual), "usual": usual_shown})
     other: list[IncidentFeature] = [
         {"feature": name, "value": varies[name].after, "usual": varies[name].before, "ratio": varies[name].ratio}
         for name in (noise if found else varies)
     ]
     return [*other, *found][:SHOWN]
+
+
+def _ends(episode: Episode, name: str, is_moved: bool) -> tuple[float, float] | None:
+    """Return what a feature of a stream was and is, by its drifts or else its alert; None where they do not say it."""
+    came = [centre[name] for centre in episode.centres if name in centre]
+    if is_moved:
+        move = episode.moves.get(name)
+        return move and (move.before, median(came or [move.after]))
+    value = episode.values.get(name)
+    return value and (value.usual, median(came or [value.value]))
+
+
+def _side(mean: float, other: float | None) -> float:
+    """Return a mean, or 0 where it is on the other side of it by next to nothing: a mean of logarithms is rounded."""
+    return 0.0 if other is not None and mean * other < 0 and abs(mean) <= ROUNDED * abs(other) else mean
 
 
 def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None, known: int) -> IncidentKind:
@@ -311,11 +334,11 @@ def _names(streams: Sequence[str | None], known: int) -> str:
     return ", ".join(named) if named else "a partition"
 
 
-def _value(each: IncidentFeature, with_usual: bool) -> str:
+def _value(each: IncidentFeature) -> str:
     if "ratio" in each and each["ratio"] > STUCK:
         return f"{each['feature']} varies {number(each['ratio'])} times as much"
     how = "stays at " if "ratio" in each else ""
-    usual = f", usually {number(each['usual'])}" if with_usual and each["usual"] is not None else ""
+    usual = f", usually {number(each['usual'])}" if each["usual"] is not None else ""
     return f"{each['feature']} {how}{number(each['value'])}{usual}"
 
 
@@ -340,9 +363,7 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], 
     at = f" {second(incident['since'])}" if incident["since"] >= "1971" else ""
     since = at and f" since{at}"
     is_broken = incident["kind"] == "broke"
-    # Of one stream what is usual says which of its features changed; of many each has its own.
-    with_usual = incident["kind"] == "drifted" or 1 in (len(incident["features"]), len(incident["streams"]))
-    values = ", ".join(_value(each, with_usual) for each in incident["features"][: 1 if is_broken else SHOWN])
+    values = ", ".join(map(_value, incident["features"][: 1 if is_broken else SHOWN]))
     keywords = next((sign.keywords for sign in signs if sign.keywords), ())
     behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
     came = [sign for sign in signs if sign.rule in ("unlike", "silent")]

@@ -5,12 +5,12 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from math import inf
+from math import copysign, inf
 from operator import itemgetter
 from statistics import median
 from typing import Any, Final, get_args
 
-from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, seconds
+from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, describes, seconds
 from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, heard, silences_of
 from resonance.pipeline.task.alerts.alert_table import place_of
 from resonance.pipeline.task.alerts.sentences import percent
@@ -30,6 +30,12 @@ UNMOVED: Final = 1e-6
 
 LATE_RECORDS: Final = 5_000
 """Records without a new cluster after which one that is far from all others is news, however few records it has."""
+
+SOON_RECORDS: Final = 90
+"""Records of a stream until its first unlike ones are a cluster, or more: what began earlier is another matter."""
+
+LITTLE: Final = 0.01
+"""Part of the range that a feature had in the cluster where it varied most: the least that it varies, or moves by."""
 
 _VARIES: Final = ("widened", "narrowed")
 
@@ -234,17 +240,46 @@ class SignTable:
             if each["rule"] != "share" or (each["stream"], str(each.get("since"))) not in seen
         ]
         lasting = self._lasting()
-        made += [partial(self._of_drift, key, each, key in lasting) for key, (_, each) in self._drifts.items()]
+        own = self._clusters_by_stream()
+        made += [
+            partial(self._of_drift, key, each, key in lasting, own.get(key[0], ()))
+            for key, (_, each) in self._drifts.items()
+        ]
         found = list[Sign]()
         for make in made:
             with suppress(*UNREADABLE):  # It is of no worker.
                 found += [sign] if (sign := make()) is not None else []
+        self._begin_with_clusters(found, own)
         silences = silences_of(self._alerts, self._cleared)
         for sign in found:
             if sign.rule != "silent":
                 slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
         return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
+
+    def _clusters_by_stream(self) -> dict[str, list[NewCluster]]:
+        found: dict[str, list[NewCluster]] = {}
+        for cluster in self.clusters():
+            found.setdefault(cluster.stream, []).append(cluster)
+        return found
+
+    def _begin_with_clusters(self, signs: Sequence[Sign], own: Mapping[str, Sequence[NewCluster]]) -> None:
+        """Let alerts begin with the cluster that they show, where records had been unlike long before for another."""
+        shares = {id(sign.centre): sign.share for sign in signs if sign.share}
+        paces = self.paces()
+        for sign in (each for each in signs if each.rule in ("unlike", "new_cluster")):
+            # Of a kind that was there before, or that split off, this is not known.
+            shown = (
+                each
+                for each in own.get(sign.place, ())
+                if each.time <= sign.time and (each.centre is sign.centre or describes(sign.values, each.centre))
+            )
+            first = next(shown, None)
+            share = first and shares.get(id(first.centre), sign.unlike)
+            if first and share and first.onset < first.time:
+                onset = first.time - (first.time - first.onset) / min(1.0, share)
+                if onset - sign.onset > SOON_RECORDS * paces.get(sign.place, inf):
+                    sign.onset = onset
 
     def _lasting(self) -> set[tuple[str, int, int]]:
         """Return the drifts that settled where most of what they changed no later one of their stream did."""
@@ -303,7 +338,9 @@ class SignTable:
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 
-    def _of_drift(self, key: tuple[str, int, int], drift: Mapping[str, Any], is_lasting: bool) -> Sign | None:
+    def _of_drift(
+        self, key: tuple[str, int, int], drift: Mapping[str, Any], is_lasting: bool, clusters: Iterable[NewCluster]
+    ) -> Sign | None:
         """Return a drift as a sign; None for a rare count that has not come for a while."""
         stream, version, seq = key
         ended = self._settled[key][1] if key in self._settled else None
@@ -318,6 +355,7 @@ class SignTable:
             # Its end also names what a wave has done meanwhile.
             moves, varies = ({name: each[name] for name in first if name in each} for each in (moves, varies))
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
+        moves = _beside(moves, [cluster for cluster in clusters if cluster.time <= onset])
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
             next(map(_without_features, drift.get("units", ())), ""),
@@ -345,6 +383,21 @@ def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[s
                     own[name] = place, Move(*map(float, _MOVED(feature)))
         found |= own
     return {name: move for name, (_, move) in found.items()}
+
+
+def _beside(moves: dict[str, Move], clusters: Sequence[NewCluster]) -> dict[str, Move]:
+    """Return the moves that are some beside what the stream has had; their spreads are no finer than what that says.
+
+    A rare count that is nearly always 0 in one cluster varies by next to nothing there, as a mean of logarithms.
+    """
+    found = {}
+    for name, move in moves.items():
+        least = LITTLE * 6 * max((cluster.spread.get(name, 0.0) for cluster in clusters), default=0.0)
+        way = abs(move.after - move.before)
+        if way >= least:
+            most = way / least if least else inf
+            found[name] = move._replace(shift=copysign(min(abs(move.shift), most), move.shift))
+    return found or moves
 
 
 def _without_features(unit: Mapping[str, Any]) -> str:

@@ -57,6 +57,11 @@ class Value(NamedTuple):
         return abs(other - self.value) <= 0.5 * (self.high - self.low)
 
 
+def describes(values: Mapping[str, Value], centre: Mapping[str, float]) -> bool:
+    """Whether a record that is named by features is about what a cluster has in all of them."""
+    return bool(values) and all(name in centre and each.is_close(centre[name]) for name, each in values.items())
+
+
 @dataclass(slots=True)
 class Sign:
     """An alert that opened, or a drift."""

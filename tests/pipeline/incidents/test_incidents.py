@@ -132,6 +132,35 @@ def test_a_fault_at_the_time_of_a_change_of_all_is_one_by_its_features_or_by_how
     assert [len(each["streams"]) for each in found] == ([4] if count == 1 else [1, 3])
 
 
+@pytest.mark.parametrize("emerges", [20, 400])
+def test_a_rare_count_that_moved_by_next_to_nothing_beside_what_its_stream_had_is_not_said(emerges):
+    """In a cluster where it is nearly always 0 its mean and its spread are rounding, and the move is 130 of them."""
+    first = emerged("p1:d1", emerges, 0, denied=0.5, load=20.0, errors=0.1)
+    first[1]["after"][0]["spread"] = {"denied": 0.6, "load": 5.0, "errors": 0.3}
+    moved = drift("p1:d1", 310, denied=(-1.8e-06, 0.00034), errors=(-1e-5, 24.0), load=(20.0, 24.0))
+    for each, shift in zip(moved[1]["units"][0]["features"], (130.0, 79.0, 0.8), strict=True):
+        each["shift"] = shift
+    (found,) = incidents(first, moved)
+    shown = {each["feature"]: each["usual"] for each in found["features"]}
+    if emerges < 310:
+        assert shown == {"errors": 0.0, "load": 20.0}
+        assert found["text"].endswith("errors 24, usually 0, load 24, usually 20")
+    else:  # What came later does not say what it had been.
+        assert [*shown] == ["denied", "errors", "load"]
+    alone = drift("p1:d1", 310, denied=(0.001, 0.002))
+    assert incidents(first, alone)[0]["features"][0]["feature"] == "denied"
+
+
+def test_features_are_ranked_by_spreads_that_are_no_finer_than_what_a_stream_had():
+    first = emerged("p1:d1", 20, 0, load=20.0, errors=0.1)
+    first[1]["after"][0]["spread"] = {"errors": 2.0, "load": 5.0}
+    moved = drift("p1:d1", 310, errors=(0.0, 0.5), load=(20.0, 80.0))
+    for each, spreads in zip(moved[1]["units"][0]["features"], (500.0, 12.0), strict=True):
+        each["shift"] = spreads
+    (found,) = incidents(first, moved)
+    assert [each["feature"] for each in found["features"]] == ["load", "errors"]
+
+
 @pytest.mark.parametrize(("value", "streams"), [(20.0, [4]), (60.0, [1, 4])])
 def test_what_a_stream_of_a_change_shows_later_as_others_do_is_of_the_change(value, streams):
     names = [f"p{n % 2}:d{n}" for n in range(4)]
@@ -186,6 +215,42 @@ def test_a_new_cluster_is_far_from_all_before_only_where_the_first_is_kept(numbe
     change = [*WORK, alert("p1:d1", 302), drift("p1:d1", 322, load=(2, 5))]
     shown = [emerged("p1:d1", 430, each, heat=38.0, load=each) for each in (8, 9, 10)]
     assert len(incidents(*change, emerged("p1:d1", 20, number, heat=6.2, load=2), *shown)) == count
+
+
+@pytest.mark.parametrize(("share", "since"), [(1.0, "07:00"), (0.5, "06:40"), (0.1, "05:02")])
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_an_alert_names_of_a_new_cluster_is_all_that_is_new_and_began_with_it(share, since, order):
+    """The load of noon is outside the first cluster, of midnight: the model has learned it since, and its alert knows.
+
+    Other records were unlike before, for what came to the whole fleet.
+    """
+    fleet = [
+        each
+        for n in range(4)
+        for each in (emerged(f"p{n % 2}:d{n}", 20, 0, load=5.0, heat=6.2), drift(f"p{n % 2}:d{n}", 310, wait=(2, 5)))
+    ]
+    made = named(alert("p1:d1", 600, records=300.0, unlike=150.0), heat=(38.0, 6.2))
+    new = alert("p1:d1", 600, "new_cluster", severity="info", share=share)
+    new[1]["cluster"] = "p1:d1/1/7"
+    for each in (made, new):
+        each[1]["began"] = output("", "p1:d1", 302)[1]["time"]
+    burst = emerged("p1:d1", 440, 7, load=60.0, heat=38.0)
+    burst[1]["after"][0]["size"] = 20
+    broke = next(each for each in incidents(*[*fleet, burst, made, new][::order]) if each["streams"] == ["p1:d1"])
+    assert [(each["feature"], each["value"]) for each in broke["features"]] == [("heat", 38.0)]
+    assert broke["since"][11:16] == since
+
+
+def test_what_many_streams_became_is_said_with_what_these_were():
+    (found,) = incidents(*WORK)
+    assert found["text"].startswith("p0:d0, p0:d2, p1:d3: a new kind of records since")
+    assert found["text"].endswith(", load 5, usually 2")
+    # A stream of which only its new cluster is known does not say what the others became.
+    new = alert("p1:d1", 330, "new_cluster", severity="info")
+    new[1]["cluster"] = "p1:d1/1/7"
+    (found,) = incidents(*WORK, alert("p1:d1", 301), emerged("p1:d1", 310, load=6.5), new)
+    assert found["text"].startswith("all 4 streams: a new kind of records since")
+    assert found["text"].endswith(", load 5, usually 2")
 
 
 def test_a_stream_without_its_clusters_is_compared_by_what_the_signs_of_all_say():
