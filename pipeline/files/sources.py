@@ -11,16 +11,19 @@ from resonance.pipeline.files.kinds import (
     AGAIN,
     FEWEST,
     Kinds,
+    forms_together,
     grows,
     is_counter,
     is_marked,
     is_time,
     is_time_of_day,
     last,
+    time_forms,
     times_of,
 )
 from resonance.pipeline.files.survey import FEW, HEAD, Column, FileSurvey
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
+from resonance.pipeline.timestamps import timestamp_of
 
 TURNED: Final = 3
 """Turns of a name, at least, that say how long one is."""
@@ -94,6 +97,8 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     clocks = [*dict.fromkeys((*kinds.clocks, *timely, *grown))]
     of_day = [path for path, column in seen.columns.items() if is_time_of_day(column)]
     paths = [path for path in seen.columns if path not in {*clocks, *of_day, *kinds.labels} and _may_name(seen, path)]
+    # The time of a version or a batch is over when the next one begins, and a counter may begin again with it.
+    paths = [path for path in paths if not any(_follow_in_time(seen, path, clock) for clock in kinds.clocks[:1])]
     named = _by_names(seen, [path for path in paths if _NAME.fullmatch(path)])
     if (found := _one_behind_the_other(seen, named, clocks)) is not None:
         return found
@@ -102,7 +107,11 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
         return crossed
     for clock in clocks:
         # Of several, such as a site and its machines, the one with the most names.
+        # What only counts begins again once with anything, such as a new version.
+        is_weak = clock in grown and seen.columns[clock].falls == 1
         for path in sorted(paths, key=lambda each: -len(seen.columns[each].counts or ())):
+            if is_weak and path not in named:
+                continue
             if reason := _divides(seen, path, clock):
                 # Of files of sites that are joined, the machines.
                 finer = next((each for each in reversed(named) if _is_within(seen, each, path)), path)
@@ -265,6 +274,39 @@ def _begins_again(seen: FileSurvey, path: str, clock: str) -> bool:
     names, times = seen.columns[path], seen.columns[clock]
     ordered = times.only(int, float) or is_time(times)
     return bool(ordered and names.counts and times.falls and times.falls <= names.changes == len(names.counts) - 1)
+
+
+def _follow_in_time(seen: FileSurvey, path: str, clock: str) -> bool:
+    """Return whether each name of a column has a span of time of its own, one after the other, and never returns."""
+    names, times = seen.columns[path], seen.columns[clock]
+    if not names.counts or names.changes != len(names.counts) - 1:
+        return False
+    is_read = times.only(int, float) or is_time(times)
+    if is_read and not times.falls:
+        return True
+    if is_read and (times.falls or 0) <= names.changes:
+        return False
+    # Records that come a little late fall too, and of times in other forms nothing is counted: look at what changes.
+    found = [_spans(seen, records, path, clock) for records in (seen.head, seen.tail)]
+    pairs = [pair for spans in found for pair in pairwise(spans)]
+    return bool(pairs) and all(before[1] <= after[0] for before, after in pairs)
+
+
+def _spans(seen: FileSurvey, records: Sequence[dict[str, Any]], path: str, clock: str) -> list[tuple[int, int]]:
+    """Return the times of each name but for the outermost ones; nothing where they cannot be read."""
+    times, column = times_of(seen, clock), seen.columns[clock]
+    forms = forms_together(column, seen.columns[times[1]]) if times[1:] else time_forms(column)
+    for form in [""] if is_time(column) else forms:
+        own: defaultdict[Any, list[int]] = defaultdict(list)
+        try:
+            for name, *texts in _rows_in(records, (path, *times)):
+                if (time := timestamp_of(texts, form or None)) is not None:
+                    own[name].append(time)
+        except ValueError:
+            continue
+        ordered = map(sorted, own.values())
+        return [(each[len(each) // 10], each[len(each) * 9 // 10]) for each in ordered]
+    return []
 
 
 def _together(seen: FileSurvey, paths: Sequence[str], clock: str) -> SourceColumn | None:

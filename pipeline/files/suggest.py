@@ -211,7 +211,8 @@ def _left_out(seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str]) 
         elif column.falls and is_there and grows_within(seen, path, sources):
             found[path] = f"counts up or down for each {' and '.join(sources)}: a clock, a meter or a tank"
         elif grows(column, seen.records):
-            again = f"grows, and begins again {column.falls:,} times" if column.falls else "never becomes less"
+            often = "once" if column.falls == 1 else f"{column.falls:,} times"
+            again = f"grows, and begins again {often}" if column.falls else "never becomes less"
             found[path] = f"{again}: a clock or a meter"
         elif names_kinds(path, column):
             found[path] = "names something, or a part of a date"

@@ -1,7 +1,7 @@
 """What a column is for: names of sources, labels, clocks, counters, rare counts, stand-ins for missing numbers."""
 
 import random
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -116,8 +116,8 @@ def test_names_that_come_again_at_other_sites_are_the_key_together_though_no_tim
     (note,) = [note for note in noted(rows).notes if note.change.key]
     assert (note.option, note.advised) == ("--key device --key site", True)
     drawn = [{**row, "device": DRAW.choice(("p1", "p2")), "at": stamp(n)} for n, row in enumerate(rows)]
-    # A unit, say, that is drawn is of no name.
-    assert source(drawn).paths == ("site",)
+    # A unit, say, that is drawn is of no name, nor is a site that is over when the next one begins.
+    assert source(drawn).paths == (("site",) if anew == 6_000 else ("device",))
     assert source([{**row, "device": row["site"] + row["device"]} for row in rows]).paths == ("device",)
 
 
@@ -396,3 +396,27 @@ def test_a_date_that_has_two_readings_is_offered_with_both():
     rows = [measured(Date="5/2/2007", Hour=f"{n % 24:02d}:00:00") for n in range(200)]
     (note,) = noted(rows).notes
     assert note.text.endswith("--time-form '%d/%m/%Y %H:%M:%S' or '%m/%d/%Y %H:%M:%S'")
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%dT%H:%M:%SZ", "%d.%m.%Y %H:%M:%S"])
+@pytest.mark.parametrize("late", [0, 90])
+@pytest.mark.parametrize("each", [1_500, 700, 60])
+def test_what_follows_one_another_in_time_names_no_sources(form, late, each):
+    rows = []
+    for n in range(3_000):
+        at = datetime(2026, 1, 3, tzinfo=UTC) + timedelta(seconds=60 * n + DRAW.randint(0, late))
+        own = {"at": at.strftime(form), "machine_fw": f"4.{n // each}.0", "total": n % each * 7}
+        rows.append(measured(**own))
+    assert source(rows) is None
+    assert "total" in noted(rows).left_out
+    # Of sources one behind the other the times begin again, and a counter with them.
+    apart = [{**row, "at": stamp(n % each)} for n, row in enumerate(rows)]
+    assert source(apart) == (("machine_fw",), f"at begins again with another one of {-(-3_000 // each)}", True)
+
+
+def test_a_counter_that_begins_again_once_proves_no_sources():
+    rows = [measured(version=f"1.{n // 1_100}.0", total=n % 1_100 * 3 + n % 2) for n in range(1_800)]
+    assert source(rows) is None
+    assert noted(rows).left_out == {"total": "grows, and begins again once: a clock or a meter"}
+    unit = [{**row, "unit": row["version"]} for row in rows]
+    assert source(unit) == (("unit",), "total begins again with another one of 2", True)
