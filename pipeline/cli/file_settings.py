@@ -162,8 +162,8 @@ def examined(
         )
         _check_paths(files[0], found, settings, given(shared.pairs, {}))
         for note in found.findings:
-            # What is taken may change the notes without a remedy, such as which numbers name kinds.
-            if note.about in shown or (not note.remedy and columns != found.columns):
+            # What is taken may change the notes without a remedy, such as which numbers name kinds, and the key.
+            if note.about in shown or (columns != found.columns and (note.change.key or not note.remedy)):
                 continue
             shown.add(note.about)
             say(f"note: {note.text if note.remedy and taken is confirmed else note}")

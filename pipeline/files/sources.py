@@ -13,6 +13,7 @@ from resonance.pipeline.files.kinds import (
     Kinds,
     forms_together,
     grows,
+    is_constant,
     is_counter,
     is_marked,
     is_time,
@@ -66,6 +67,12 @@ _NAME = re.compile(
     r"error|reason|code|version|batch|job|task|trip|order|session|message|record|row)[ ._-]?id$).*[a-z][ ._-]id"
 )
 
+
+_TAG = re.compile(
+    r"(?i)(.*[ ._-])?(tag|signal|channel|variable|parameter|metric|series|measurement|measurand|point|quantity)"
+    r"([ ._-]?(id|name|no|nr|number|key))?"
+)
+"""What a table in long form calls the names of its numbers."""
 
 _TIMELY = re.compile(r"(?i)(.*[^a-z])?(time|date|year|quarter|month|week|day|hour|visit|wave|period)s?")
 
@@ -131,6 +138,8 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
         if _NAME.fullmatch(path):
             # Without times it may be a category, such as the service of a connection.
             return SourceColumn((path,), f"{len(seen.columns[path].counts or ()):,} names", bool(clocks))
+    if clocks and (long := _long_form(seen, kinds, paths)) is not None:
+        return SourceColumn((long,), f"each of {len(seen.columns[long].counts or ()):,} has its own numbers", True)
     for path in paths if clocks else ():
         counts = (seen.columns[path].counts or {}).values()
         # Sources take turns, or come one behind the other; what is drawn at random comes twice in a row as often.
@@ -193,9 +202,8 @@ def _goes_on(seen: FileSurvey, path: str, numbers: Sequence[str]) -> str | None:
     for number in numbers:
         if len(seen.columns[number].few) <= FEW:
             continue
-        rows = list(_rows_in(seen.head, (path, number)))
-        if not all(type(value) in (int, float) for _, value in rows):
-            continue
+        # What stands for a missing one says nothing of the others.
+        rows = [row for row in _rows_in(seen.head, (path, number)) if type(row[1]) in (int, float)]
         own: defaultdict[Any, list[float]] = defaultdict(list)
         for name, value in rows:
             own[name].append(value)
@@ -211,6 +219,15 @@ def _goes_on(seen: FileSurvey, path: str, numbers: Sequence[str]) -> str | None:
             if step < GOES_ON * median(next_to) and step < STAYS * median(later):
                 return number
     return None
+
+
+def _long_form(seen: FileSurvey, kinds: Kinds, paths: Sequence[str]) -> str | None:
+    """Return the column called like that of the names in a table of a name, a time and the only number that varies."""
+    named = [path for path in paths if _TAG.fullmatch(last(path)) and seen.columns[path].only(str)]
+    columns = {path: seen.columns[path] for path in kinds.numbers}
+    # A quality beside each number, such as 192, is a code.
+    values = [path for path, each in columns.items() if not (is_constant(each, seen.records) or len(each.few) <= FEW)]
+    return named[0] if len(named) == 1 and len(values) == 1 else None
 
 
 def _come_and_go(seen: FileSurvey, path: str) -> bool:

@@ -126,7 +126,11 @@ def suggest(
     as_array = bool(arrays) and len(seen.columns[arrays[0]].sample[0]) > len(numbers)
     source = source_of(seen, kinds)
     sources = columns.key or (source.paths if source else ())
-    left_out = {} if as_array else _left_out(seen, numbers, sources)
+    # What counts for each oven does so whatever the key is.
+    counting = [
+        paths for paths in (sources, source.paths if source else ()) if paths and seen.columns.keys() >= {*paths}
+    ]
+    left_out = {} if as_array else _left_out(seen, numbers, sources, counting)
     features = arrays[0] if as_array else [path for path in numbers if path not in left_out]
     if chosen is not None:
         as_array, features = chosen in arrays, chosen if isinstance(chosen, str) else [*chosen]
@@ -194,10 +198,15 @@ def _of_label(column: Column) -> str:
     return f"{' or '.join(values) if len(values) < 3 else f'{len(values)} values'}: labels, for evaluate --truth"
 
 
-def _left_out(seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
-    """Return why columns of numbers make bad features, by path; nothing where no other column would be left."""
-    found, is_there = {}, bool(sources) and seen.columns.keys() >= {*sources}
-    positions = positions_in(numbers) if is_there else ()
+def _left_out(
+    seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str], counting: Sequence[Sequence[str]]
+) -> dict[str, str]:
+    """Return why columns of numbers make bad features, by path; nothing where no other column would be left.
+
+    `counting` are the columns, or several together, of whose names each may have counters of its own.
+    """
+    found = {}
+    positions = positions_in(numbers) if counting else ()
     for path in numbers:
         column = seen.columns[path]
         if is_constant(column, seen.records):
@@ -208,8 +217,8 @@ def _left_out(seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str]) 
             found[path] = f"missing in {seen.records - column.present:,} of {seen.records:,} records"
         elif is_counter(column, seen.records):
             found[path] = "counts the records, in even steps"
-        elif column.falls and is_there and grows_within(seen, path, sources):
-            found[path] = f"counts up or down for each {' and '.join(sources)}: a clock, a meter or a tank"
+        elif column.falls and (own := next((each for each in counting if grows_within(seen, path, each)), None)):
+            found[path] = f"counts up or down for each {' and '.join(own)}: a clock, a meter or a tank"
         elif grows(column, seen.records):
             often = "once" if column.falls == 1 else f"{column.falls:,} times"
             again = f"grows, and begins again {often}" if column.falls else "never becomes less"

@@ -124,3 +124,13 @@ def test_bootstrap_finds_the_features_of_a_file_and_keeps_the_name_and_the_topic
     assert f"`resonance worker --config shop.toml {given.format(stream or 'key')}` goes on as group shop" in shown.out
     error = printed(run, "bootstrap", "own.csv", code=2).err
     assert error.startswith("error: input.topics is not set: what is learned of own.csv is for workers that read a")
+
+
+@pytest.mark.parametrize("options", [(), ("--yes",)])
+def test_the_column_of_the_key_is_named_once(tmp_path, printed, options):
+    values = [(60 * k + n / 40 + n * (7 + k) % 9 / 90, n, k) for n in range(1_500) for k in range(2)]
+    rows = [f"T{k},{'Bad' if n % 97 == 9 else value},{1_770_000_000_000 + 1000 * n + k}" for value, n, k in values]
+    (tmp_path / "own.csv").write_text("\n".join(["tag,value,at", *rows]) + "\n")
+    said = printed(run, "replay", "own.csv", *options).err.splitlines()
+    (note,) = [line for line in said if line.startswith("note: tag names")]
+    assert note.endswith("(value goes on with each of 2); a model for each: --key tag")

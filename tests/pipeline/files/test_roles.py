@@ -420,3 +420,34 @@ def test_a_counter_that_begins_again_once_proves_no_sources():
     assert noted(rows).left_out == {"total": "grows, and begins again once: a clock or a meter"}
     unit = [{**row, "unit": row["version"]} for row in rows]
     assert source(unit) == (("unit",), "total begins again with another one of 2", True)
+
+
+@pytest.mark.parametrize("tag", ["TagName", "signal"])
+@pytest.mark.parametrize("bad", [None, "Bad Input"])
+def test_the_names_of_a_table_in_long_form_are_the_key(tag, bad):
+    rows = []
+    for n in range(3_000):
+        # Both are read within some seconds of each other.
+        for k in DRAW.sample(range(2), 2):
+            value = bad if bad and DRAW.random() < 0.01 else DRAW.gauss(120, 6)
+            rows.append({tag: f"FI10{k}", "Value": value, "at": stamp(n)[:-3] + f"{k}{DRAW.randrange(10)}Z", "q": 192})
+    assert source(rows) == ((tag,), "each of 2 has its own numbers", True)
+    # Beside another number a signal may be that of anything.
+    drawn = [{**row, "load": DRAW.random(), tag: DRAW.choice("ab")} for row in rows]
+    assert source(drawn) is None
+
+
+def test_what_stands_for_missing_numbers_does_not_change_the_key():
+    rows = [{"box": f"b{n % 2}", "y": n % 2 * 40 + DRAW.gauss(0, 0.1) + n / 200, "at": stamp(n)} for n in range(4_000)]
+    found = source(rows)
+    assert found == (("box",), "y goes on with each of 2", True)
+    assert source([{**row, "y": "Bad Input"} if n % 90 == 7 else row for n, row in enumerate(rows)]) == found
+
+
+def test_what_counts_for_each_source_is_left_out_whatever_the_key_is():
+    rows = [
+        measured(at=stamp(n), oven=f"o{n % 5}", program=DRAW.choice("abc"), batch=1_000 * (n % 5) + n // 5)
+        for n in range(4_500)
+    ]
+    counted = {"batch": "counts up or down for each oven: a clock, a meter or a tank"}
+    assert noted(rows).left_out == noted(rows, Columns(key=("program",))).left_out == counted
