@@ -107,7 +107,7 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
     for path in paths:
         column = seen.columns[path]
         if column.kinds[str]:
-            if (note := _as_text(column)) is not None:
+            if (note := as_text(column)) is not None:
                 groups[note].append(path)
             if path in numbers and (note is None or not note.remedy):
                 few = column.strange == column.kinds[str] and len(column.words) <= FEW
@@ -148,7 +148,7 @@ def missing_in(seen: FileSurvey, features: Iterable[str], times: Sequence[str] =
     return f"missing: {some_of(names, _NAMED)} of {counted(seen.records, 'record')}" if names else ""
 
 
-def _as_text(column: Column) -> Note | None:
+def as_text(column: Column) -> Note | None:
     """Return the note on a column whose texts are numbers in another way of writing; None for any other."""
     texts = texts_with_digits(column)
     if not texts:

@@ -134,3 +134,13 @@ def test_the_column_of_the_key_is_named_once(tmp_path, printed, options):
     said = printed(run, "replay", "own.csv", *options).err.splitlines()
     (note,) = [line for line in said if line.startswith("note: tag names")]
     assert note.endswith("(value goes on with each of 2); a model for each: --key tag")
+
+
+def test_texts_that_settings_make_features_are_not_left_out(tmp_path, printed):
+    rows = [f"{n % 97 / 7:.2f},{'abc'[n * n % 3]},{'de'[n % 5 % 2]}" for n in range(300)]
+    (tmp_path / "own.csv").write_text("\n".join(["x,program,shop", *rows]) + "\n")
+    said = printed(run, "replay", "own.csv").err
+    assert "left out: program, shop (text; prepare.categories takes them)\n" in said
+    said = printed(run, "replay", "own.csv", "--set", 'prepare.categories={"program": ["a", "b"]}').err
+    assert "left out: shop (text; prepare.categories takes it)\n" in said
+    assert "input.features: x, program\n" in said
