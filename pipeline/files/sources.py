@@ -262,8 +262,8 @@ def _may_name(seen: FileSurvey, path: str) -> bool:
     return named and is_listed and 10 * column.present > 9 * seen.records and not is_marked(column)
 
 
-def comes_again(seen: FileSurvey, paths: Sequence[str]) -> bool:
-    """Return whether there are enough records of each name, or of several together, for a model of its own."""
+def comes_again(seen: FileSurvey, paths: Sequence[str], each: int = COMES_AGAIN) -> bool:
+    """Return whether there are enough records of each name, or of several together: for a model of its own."""
     columns = [seen.columns[path] for path in paths if path in seen.columns]
     count = len(set(rows_of(seen, *paths)))
     if len(columns) == 1:
@@ -272,7 +272,7 @@ def comes_again(seen: FileSurvey, paths: Sequence[str]) -> bool:
         # Not all records are looked at: of sources one behind the other, each begins where a name changes.
         begun = 1 + max(column.changes for column in columns)
         count = max(count, begun if 2 * begun < seen.records else 0)
-    return 0 < COMES_AGAIN * count <= seen.records
+    return 0 < each * count <= seen.records
 
 
 def _divides(seen: FileSurvey, path: str, clock: str) -> str:

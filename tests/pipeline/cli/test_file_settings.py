@@ -1,5 +1,6 @@
 """Files beside settings that describe their records: how a file is read is found all the same."""
 
+import random
 import tomllib
 
 import pytest
@@ -144,3 +145,14 @@ def test_texts_that_settings_make_features_are_not_left_out(tmp_path, printed):
     said = printed(run, "replay", "own.csv", "--set", 'prepare.categories={"program": ["a", "b"]}').err
     assert "left out: shop (text; prepare.categories takes it)\n" in said
     assert "input.features: x, program\n" in said
+
+
+def test_the_line_on_streams_that_are_too_short_names_what_compares_them(tmp_path, printed):
+    draw = random.Random(4)
+    times = [1_770_000_000_000 + 60_000 * n for n in range(90)]
+    rows = [f"{at},f{k},{draw.gauss(4 + (k == 4), 0.1)},{draw.gauss(3, 0.1)}" for at in times for k in range(12)]
+    (tmp_path / "own.csv").write_text("\n".join(["at,farm,fat,protein", *rows]) + "\n")
+    said = printed(run, "replay", "own.csv", "--yes")
+    assert "too few of each for a model of its own; with --set stream=key they are compared: --key farm\n" in said.err
+    assert "f4" not in said.out
+    assert "p0:f4" in printed(run, "replay", "own.csv", "--yes", "--set", "stream=key").out

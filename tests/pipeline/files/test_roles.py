@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 from resonance.pipeline.files.kinds import Kinds
+from resonance.pipeline.files.notes import COMPARED, FEWEST_PEERS
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import source_of
 from resonance.pipeline.files.suggest import suggest
 from resonance.pipeline.files.survey import MAX_SOURCES, FileSurvey
 from resonance.pipeline.json_paths import escaped
+from resonance.pipeline.peers import profiles
 from resonance.pipeline.timestamps import milliseconds
 
 DRAW = random.Random(7)
@@ -128,8 +130,10 @@ def test_who_works_at_a_machine_for_a_while_is_no_part_of_its_name():
 
 def test_keys_of_two_columns_are_counted_in_all_records():
     rows = [measured(site=n // 2_000, device=n // 100 % 20, at=stamp(n % 100)) for n in range(40_000)]
-    assert str(noted(rows).notes[-1]).endswith(
-        "begins again 399 times, with another two), too few of each for a model of its own"
+    assert (
+        noted(rows)
+        .notes[-1]
+        .text.endswith("begins again 399 times, with another two), too few of each for a model of its own")
     )
 
 
@@ -159,6 +163,11 @@ def test_few_records_of_a_source_are_no_reason_for_a_model_of_its_own():
     (note,) = [note for note in noted(FOUR[:1_999]).notes if "box" in note.text]
     assert (note.option, note.text[-41:]) == ("", "), too few of each for a model of its own")
     assert source([measured(machine=f"m{n % (MAX_SOURCES + 1)}") for n in range(2_000)]) is None
+    many = [measured(box=f"b{n % 12}", at=stamp(n // 12)) for n in range(4_000)]
+    (note,) = [note for note in noted(many).notes if "box" in note.text]
+    assert not note.advised
+    assert str(note).endswith("a model of its own; with --set stream=key they are compared: --key box")
+    assert (FEWEST_PEERS, COMPARED) == (profiles.FEWEST_STREAMS, profiles.FEWEST)
 
 
 def test_labels_are_no_features_and_offered_as_truth():
