@@ -156,3 +156,12 @@ def test_the_line_on_streams_that_are_too_short_names_what_compares_them(tmp_pat
     assert "too few of each for a model of its own; with --set stream=key they are compared: --key farm\n" in said.err
     assert "f4" not in said.out
     assert "p0:f4" in printed(run, "replay", "own.csv", "--yes", "--set", "stream=key").out
+
+
+def test_a_key_that_proves_certain_once_numbers_are_read_is_named_once(tmp_path, printed):
+    values = [(60 * k + n / 40 + n * (7 + k) % 9 / 90, n, k) for n in range(1_500) for k in range(2)]
+    rows = [f"T{k},{value:.3f} kN,{1_770_000_000_000 + 1000 * n + k}" for value, n, k in values]
+    (tmp_path / "own.csv").write_text("\n".join(["lot,value,at", *rows]) + "\n")
+    said = printed(run, "replay", "own.csv", "--yes").err.splitlines()
+    (note,) = [line for line in said if line.startswith("note: lot names")]
+    assert note.endswith("(value goes on with each of 2); a model for each: --key lot")
