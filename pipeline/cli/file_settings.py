@@ -162,10 +162,12 @@ def examined(
         )
         _check_paths(files[0], found, settings, given(shared.pairs, {}))
         for note in found.findings:
-            # What is taken may change the notes without a remedy, such as which numbers name kinds.
-            if note.about in shown or (not note.remedy and columns != found.columns):
+            # What is taken may change the notes without a remedy, such as which numbers name kinds, and an unsure key.
+            is_open = not note.remedy or (note.change.key and not note.advised)
+            about = "key" if note.change.key else note.about
+            if about in shown or (columns != found.columns and is_open):
                 continue
-            shown.add(note.about)
+            shown.add(about)
             say(f"note: {note.text if note.remedy and taken is confirmed else note}")
             if note.remedy and taken is not None and taken(note):
                 columns = columns.with_(note.change)

@@ -61,9 +61,11 @@ class Examination:
     def suggestion(self) -> Suggestion:
         """The settings that suit the records so far."""
         found = suggest(self.seen, self.columns, self.chosen, self.given.input.text_path)
+        named = {*self.given.prepare.categories}.union(*paths_of(self.given).values())
+        found.texts[:] = [path for path in found.texts if path not in named]
         if self.columns.key and found.stream == "topic" and "stream" not in self.given.model_fields_set:
             few = f"too few of each {' and '.join(self.columns.key)} for a model of its own, so all have one"
-            found.notes.append(Note(f"{few}; --set stream=key gives each its own"))
+            found.notes.append(Note(f"{few}; --set stream=key gives each its own and compares them"))
         if self.decimal == "," and self.columns.decimal is None:
             found.notes.insert(0, Note("numbers have a decimal comma: 21,5 is 21.5; --decimal . reads them as text"))
         several = [

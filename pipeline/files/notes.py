@@ -22,7 +22,7 @@ from resonance.pipeline.files.kinds import (
     words,
 )
 from resonance.pipeline.files.rows import Columns, as_number, without_unit
-from resonance.pipeline.files.sources import SourceColumn, comes_again
+from resonance.pipeline.files.sources import SourceColumn, comes_again, rows_of
 from resonance.pipeline.files.survey import FEW, Column, Edge, FileSurvey
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 
@@ -36,6 +36,12 @@ LONG_GAP: Final = 20
 
 FEWEST_STAND_INS: Final = 3
 """Records with one number far beyond all others from which it may stand for a missing one."""
+
+FEWEST_PEERS: Final = 5
+"""Streams from which on they are compared with each other."""
+
+COMPARED: Final = 40
+"""Records of each from which on they are."""
 
 _COUNT = re.compile(r"[0-9][0-9,.]*")
 _VALUE = re.compile(r"[<>=~≈±+$€£¥-]*\s*[.,]?[0-9]")
@@ -107,7 +113,7 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
     for path in paths:
         column = seen.columns[path]
         if column.kinds[str]:
-            if (note := _as_text(column)) is not None:
+            if (note := as_text(column)) is not None:
                 groups[note].append(path)
             if path in numbers and (note is None or not note.remedy):
                 few = column.strange == column.kinds[str] and len(column.words) <= FEW
@@ -148,7 +154,7 @@ def missing_in(seen: FileSurvey, features: Iterable[str], times: Sequence[str] =
     return f"missing: {some_of(names, _NAMED)} of {counted(seen.records, 'record')}" if names else ""
 
 
-def _as_text(column: Column) -> Note | None:
+def as_text(column: Column) -> Note | None:
     """Return the note on a column whose texts are numbers in another way of writing; None for any other."""
     texts = texts_with_digits(column)
     if not texts:
@@ -255,7 +261,11 @@ def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) ->
             remedy = "a model for each" if found.certain else "only if each needs a model of its own"
             yield Note(text, remedy, Columns(key=found.paths), advised=found.certain)
         else:
-            yield Note(f"{text}, too few of each for a model of its own")
+            several = len({*rows_of(seen, *found.paths)}) >= FEWEST_PEERS
+            is_compared = several and comes_again(seen, found.paths, COMPARED)
+            remedy = "with --set stream=key they are compared" if is_compared else ""
+            change = Columns(key=found.paths) if is_compared else NOTHING
+            yield Note(f"{text}, too few of each for a model of its own", remedy, change, advised=False)
     # Of devices one behind the other times begin again, and of many at once some come late.
     if clock is not None and (falls := _falls(seen, clock)) and (found is None or 10 * falls > seen.records):
         text = f"{clock} goes back in {falls:,} of {seen.records:,} records"

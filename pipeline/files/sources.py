@@ -11,16 +11,20 @@ from resonance.pipeline.files.kinds import (
     AGAIN,
     FEWEST,
     Kinds,
+    forms_together,
     grows,
+    is_constant,
     is_counter,
     is_marked,
     is_time,
     is_time_of_day,
     last,
+    time_forms,
     times_of,
 )
 from resonance.pipeline.files.survey import FEW, HEAD, Column, FileSurvey
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
+from resonance.pipeline.timestamps import timestamp_of
 
 TURNED: Final = 3
 """Turns of a name, at least, that say how long one is."""
@@ -64,6 +68,12 @@ _NAME = re.compile(
 )
 
 
+_TAG = re.compile(
+    r"(?i)(.*[ ._-])?(tag|signal|channel|variable|parameter|metric|series|measurement|measurand|point|quantity)"
+    r"([ ._-]?(id|name|no|nr|number|key))?"
+)
+"""What a table in long form calls the names of its numbers."""
+
 _TIMELY = re.compile(r"(?i)(.*[^a-z])?(time|date|year|quarter|month|week|day|hour|visit|wave|period)s?")
 
 
@@ -94,6 +104,8 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     clocks = [*dict.fromkeys((*kinds.clocks, *timely, *grown))]
     of_day = [path for path, column in seen.columns.items() if is_time_of_day(column)]
     paths = [path for path in seen.columns if path not in {*clocks, *of_day, *kinds.labels} and _may_name(seen, path)]
+    # The time of a version or a batch is over when the next one begins, and a counter may begin again with it.
+    paths = [path for path in paths if not any(_follow_in_time(seen, path, clock) for clock in kinds.clocks[:1])]
     named = _by_names(seen, [path for path in paths if _NAME.fullmatch(path)])
     if (found := _one_behind_the_other(seen, named, clocks)) is not None:
         return found
@@ -102,7 +114,11 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
         return crossed
     for clock in clocks:
         # Of several, such as a site and its machines, the one with the most names.
+        # What only counts begins again once with anything, such as a new version.
+        is_weak = clock in grown and seen.columns[clock].falls == 1
         for path in sorted(paths, key=lambda each: -len(seen.columns[each].counts or ())):
+            if is_weak and path not in named:
+                continue
             if reason := _divides(seen, path, clock):
                 # Of files of sites that are joined, the machines.
                 finer = next((each for each in reversed(named) if _is_within(seen, each, path)), path)
@@ -122,6 +138,8 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
         if _NAME.fullmatch(path):
             # Without times it may be a category, such as the service of a connection.
             return SourceColumn((path,), f"{len(seen.columns[path].counts or ()):,} names", bool(clocks))
+    if clocks and (long := _long_form(seen, kinds, paths)) is not None:
+        return SourceColumn((long,), f"each of {len(seen.columns[long].counts or ()):,} has its own numbers", True)
     for path in paths if clocks else ():
         counts = (seen.columns[path].counts or {}).values()
         # Sources take turns, or come one behind the other; what is drawn at random comes twice in a row as often.
@@ -184,9 +202,8 @@ def _goes_on(seen: FileSurvey, path: str, numbers: Sequence[str]) -> str | None:
     for number in numbers:
         if len(seen.columns[number].few) <= FEW:
             continue
-        rows = list(_rows_in(seen.head, (path, number)))
-        if not all(type(value) in (int, float) for _, value in rows):
-            continue
+        # What stands for a missing one says nothing of the others.
+        rows = [row for row in _rows_in(seen.head, (path, number)) if type(row[1]) in (int, float)]
         own: defaultdict[Any, list[float]] = defaultdict(list)
         for name, value in rows:
             own[name].append(value)
@@ -202,6 +219,15 @@ def _goes_on(seen: FileSurvey, path: str, numbers: Sequence[str]) -> str | None:
             if step < GOES_ON * median(next_to) and step < STAYS * median(later):
                 return number
     return None
+
+
+def _long_form(seen: FileSurvey, kinds: Kinds, paths: Sequence[str]) -> str | None:
+    """Return the column called like that of the names in a table of a name, a time and the only number that varies."""
+    named = [path for path in paths if _TAG.fullmatch(last(path)) and seen.columns[path].only(str)]
+    columns = {path: seen.columns[path] for path in kinds.numbers}
+    # A quality beside each number, such as 192, is a code.
+    values = [path for path, each in columns.items() if not (is_constant(each, seen.records) or len(each.few) <= FEW)]
+    return named[0] if len(named) == 1 and len(values) == 1 else None
 
 
 def _come_and_go(seen: FileSurvey, path: str) -> bool:
@@ -236,8 +262,8 @@ def _may_name(seen: FileSurvey, path: str) -> bool:
     return named and is_listed and 10 * column.present > 9 * seen.records and not is_marked(column)
 
 
-def comes_again(seen: FileSurvey, paths: Sequence[str]) -> bool:
-    """Return whether there are enough records of each name, or of several together, for a model of its own."""
+def comes_again(seen: FileSurvey, paths: Sequence[str], each: int = COMES_AGAIN) -> bool:
+    """Return whether there are enough records of each name, or of several together: for a model of its own."""
     columns = [seen.columns[path] for path in paths if path in seen.columns]
     count = len(set(rows_of(seen, *paths)))
     if len(columns) == 1:
@@ -246,7 +272,7 @@ def comes_again(seen: FileSurvey, paths: Sequence[str]) -> bool:
         # Not all records are looked at: of sources one behind the other, each begins where a name changes.
         begun = 1 + max(column.changes for column in columns)
         count = max(count, begun if 2 * begun < seen.records else 0)
-    return 0 < COMES_AGAIN * count <= seen.records
+    return 0 < each * count <= seen.records
 
 
 def _divides(seen: FileSurvey, path: str, clock: str) -> str:
@@ -265,6 +291,39 @@ def _begins_again(seen: FileSurvey, path: str, clock: str) -> bool:
     names, times = seen.columns[path], seen.columns[clock]
     ordered = times.only(int, float) or is_time(times)
     return bool(ordered and names.counts and times.falls and times.falls <= names.changes == len(names.counts) - 1)
+
+
+def _follow_in_time(seen: FileSurvey, path: str, clock: str) -> bool:
+    """Return whether each name of a column has a span of time of its own, one after the other, and never returns."""
+    names, times = seen.columns[path], seen.columns[clock]
+    if not names.counts or names.changes != len(names.counts) - 1:
+        return False
+    is_read = times.only(int, float) or is_time(times)
+    if is_read and not times.falls:
+        return True
+    if is_read and (times.falls or 0) <= names.changes:
+        return False
+    # Records that come a little late fall too, and of times in other forms nothing is counted: look at what changes.
+    found = [_spans(seen, records, path, clock) for records in (seen.head, seen.tail)]
+    pairs = [pair for spans in found for pair in pairwise(spans)]
+    return bool(pairs) and all(before[1] <= after[0] for before, after in pairs)
+
+
+def _spans(seen: FileSurvey, records: Sequence[dict[str, Any]], path: str, clock: str) -> list[tuple[int, int]]:
+    """Return the times of each name but for the outermost ones; nothing where they cannot be read."""
+    times, column = times_of(seen, clock), seen.columns[clock]
+    forms = forms_together(column, seen.columns[times[1]]) if times[1:] else time_forms(column)
+    for form in [""] if is_time(column) else forms:
+        own: defaultdict[Any, list[int]] = defaultdict(list)
+        try:
+            for name, *texts in _rows_in(records, (path, *times)):
+                if (time := timestamp_of(texts, form or None)) is not None:
+                    own[name].append(time)
+        except ValueError:
+            continue
+        ordered = map(sorted, own.values())
+        return [(each[len(each) // 10], each[len(each) * 9 // 10]) for each in ordered]
+    return []
 
 
 def _together(seen: FileSurvey, paths: Sequence[str], clock: str) -> SourceColumn | None:

@@ -1,10 +1,11 @@
 """Settings that suit undescribed records: numbers become features, ids and times are known by name and value."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from resonance.pipeline.config.file import as_toml, written
+from resonance.pipeline.errors import some_of
 from resonance.pipeline.files.kinds import (
     Kinds,
     grows,
@@ -22,7 +23,7 @@ from resonance.pipeline.files.kinds import (
     positions_in,
     times_of,
 )
-from resonance.pipeline.files.notes import NOTHING, Note, hardly_varying, missing_in, notes_on
+from resonance.pipeline.files.notes import NOTHING, Note, as_text, hardly_varying, missing_in, notes_on
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import comes_again, grows_within, source_of
 from resonance.pipeline.files.survey import FEW, MAX_NAMES, Column, FileSurvey
@@ -79,6 +80,8 @@ class Suggestion:
     """What is worth knowing besides."""
     text_path: str | None = None
     """Path to texts that give clusters keywords, where their features are numbers without names."""
+    texts: list[str] = field(default_factory=list)
+    """Columns of texts that come again and are nothing of all that: `prepare.categories` makes them features."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -100,11 +103,14 @@ class Suggestion:
 
     @property
     def findings(self) -> list[Note]:
-        """The notes, and one on what is left out."""
-        reasons = [f"{path} ({reason})" for path, reason in self.left_out.items()]
-        more = [f"and {len(reasons) - LISTED} more"] if len(reasons) > LISTED else []
-        listed = ", ".join(reasons[:LISTED] + more)
-        return [*self.notes, *([Note(f"left out of the features: {listed}")] if listed else [])]
+        """The notes, and those on what is left out."""
+        notes = [*self.notes]
+        if self.texts:
+            them = "it" if len(self.texts) == 1 else "them"
+            notes.append(Note(f"left out: {some_of(self.texts, LISTED)} (text; prepare.categories takes {them})"))
+        if reasons := [f"{path} ({reason})" for path, reason in self.left_out.items()]:
+            notes.append(Note(f"left out of the features: {some_of(reasons, LISTED)}"))
+        return notes
 
 
 def suggest(
@@ -126,7 +132,11 @@ def suggest(
     as_array = bool(arrays) and len(seen.columns[arrays[0]].sample[0]) > len(numbers)
     source = source_of(seen, kinds)
     sources = columns.key or (source.paths if source else ())
-    left_out = {} if as_array else _left_out(seen, numbers, sources)
+    # What counts for each oven does so whatever the key is.
+    counting = [
+        paths for paths in (sources, source.paths if source else ()) if paths and seen.columns.keys() >= {*paths}
+    ]
+    left_out = {} if as_array else _left_out(seen, numbers, sources, counting)
     features = arrays[0] if as_array else [path for path in numbers if path not in left_out]
     if chosen is not None:
         as_array, features = chosen in arrays, chosen if isinstance(chosen, str) else [*chosen]
@@ -183,8 +193,14 @@ def suggest(
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
     id_path, timestamps = next(iter(ids), None), " ".join(columns.time) or None if time is None else None
     missing = missing_in(seen, named, times_of(seen, clock) if clock is not None else ())
+    used = {*columns.key, *columns.time, *sources, *left_out, id_path, text_path}
+    others -= used.union(*(times_of(seen, path) for path in kinds.clocks))
+    others |= {path for path in kinds.ids if path not in used}
+    texts = [path for path in seen.columns if chosen is None and path in others and _comes_again(seen, path)]
     return Suggestion(
-        features, sparse, id_path, reason, time, missing, left_out, timestamps, categories, stream, notes, text_path
+        *(features, sparse, id_path, reason, time, missing, left_out, timestamps, categories, stream, notes),
+        text_path,
+        texts,
     )
 
 
@@ -194,10 +210,15 @@ def _of_label(column: Column) -> str:
     return f"{' or '.join(values) if len(values) < 3 else f'{len(values)} values'}: labels, for evaluate --truth"
 
 
-def _left_out(seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
-    """Return why columns of numbers make bad features, by path; nothing where no other column would be left."""
-    found, is_there = {}, bool(sources) and seen.columns.keys() >= {*sources}
-    positions = positions_in(numbers) if is_there else ()
+def _left_out(
+    seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str], counting: Sequence[Sequence[str]]
+) -> dict[str, str]:
+    """Return why columns of numbers make bad features, by path; nothing where no other column would be left.
+
+    `counting` are the columns, or several together, of whose names each may have counters of its own.
+    """
+    found = {}
+    positions = positions_in(numbers) if counting else ()
     for path in numbers:
         column = seen.columns[path]
         if is_constant(column, seen.records):
@@ -208,10 +229,11 @@ def _left_out(seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str]) 
             found[path] = f"missing in {seen.records - column.present:,} of {seen.records:,} records"
         elif is_counter(column, seen.records):
             found[path] = "counts the records, in even steps"
-        elif column.falls and is_there and grows_within(seen, path, sources):
-            found[path] = f"counts up or down for each {' and '.join(sources)}: a clock, a meter or a tank"
+        elif column.falls and (own := next((each for each in counting if grows_within(seen, path, each)), None)):
+            found[path] = f"counts up or down for each {' and '.join(own)}: a clock, a meter or a tank"
         elif grows(column, seen.records):
-            again = f"grows, and begins again {column.falls:,} times" if column.falls else "never becomes less"
+            often = "once" if column.falls == 1 else f"{column.falls:,} times"
+            again = f"grows, and begins again {often}" if column.falls else "never becomes less"
             found[path] = f"{again}: a clock or a meter"
         elif names_kinds(path, column):
             found[path] = "names something, or a part of a date"
@@ -228,6 +250,12 @@ def _has_few_texts(column: Column, records: int) -> bool:
     if column.only(bool):
         return len(set(column.sample)) > 1
     return 1 < len(column.words) <= FEW and records >= 4 * len(column.words) and not is_marked(column)
+
+
+def _comes_again(seen: FileSurvey, path: str) -> bool:
+    """Return whether a column has texts that come again, and are no numbers in another way of writing."""
+    column = seen.columns[path]
+    return column.only(str) and not column.unique and len(column.words) > 1 and as_text(column) is None
 
 
 def _stream_of(seen: FileSurvey, key: Sequence[str]) -> Literal["key", "topic"]:

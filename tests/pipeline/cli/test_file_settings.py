@@ -1,5 +1,6 @@
 """Files beside settings that describe their records: how a file is read is found all the same."""
 
+import random
 import tomllib
 
 import pytest
@@ -124,3 +125,43 @@ def test_bootstrap_finds_the_features_of_a_file_and_keeps_the_name_and_the_topic
     assert f"`resonance worker --config shop.toml {given.format(stream or 'key')}` goes on as group shop" in shown.out
     error = printed(run, "bootstrap", "own.csv", code=2).err
     assert error.startswith("error: input.topics is not set: what is learned of own.csv is for workers that read a")
+
+
+@pytest.mark.parametrize("options", [(), ("--yes",)])
+def test_the_column_of_the_key_is_named_once(tmp_path, printed, options):
+    values = [(60 * k + n / 40 + n * (7 + k) % 9 / 90, n, k) for n in range(1_500) for k in range(2)]
+    rows = [f"T{k},{'Bad' if n % 97 == 9 else value},{1_770_000_000_000 + 1000 * n + k}" for value, n, k in values]
+    (tmp_path / "own.csv").write_text("\n".join(["tag,value,at", *rows]) + "\n")
+    said = printed(run, "replay", "own.csv", *options).err.splitlines()
+    (note,) = [line for line in said if line.startswith("note: tag names")]
+    assert note.endswith("(value goes on with each of 2); a model for each: --key tag")
+
+
+def test_texts_that_settings_make_features_are_not_left_out(tmp_path, printed):
+    rows = [f"{n % 97 / 7:.2f},{'abc'[n * n % 3]},{'de'[n % 5 % 2]}" for n in range(300)]
+    (tmp_path / "own.csv").write_text("\n".join(["x,program,shop", *rows]) + "\n")
+    said = printed(run, "replay", "own.csv").err
+    assert "left out: program, shop (text; prepare.categories takes them)\n" in said
+    said = printed(run, "replay", "own.csv", "--set", 'prepare.categories={"program": ["a", "b"]}').err
+    assert "left out: shop (text; prepare.categories takes it)\n" in said
+    assert "input.features: x, program\n" in said
+
+
+def test_the_line_on_streams_that_are_too_short_names_what_compares_them(tmp_path, printed):
+    draw = random.Random(4)
+    times = [1_770_000_000_000 + 60_000 * n for n in range(90)]
+    rows = [f"{at},f{k},{draw.gauss(4 + (k == 4), 0.1)},{draw.gauss(3, 0.1)}" for at in times for k in range(12)]
+    (tmp_path / "own.csv").write_text("\n".join(["at,farm,fat,protein", *rows]) + "\n")
+    said = printed(run, "replay", "own.csv", "--yes")
+    assert "too few of each for a model of its own; with --set stream=key they are compared: --key farm\n" in said.err
+    assert "f4" not in said.out
+    assert "p0:f4" in printed(run, "replay", "own.csv", "--yes", "--set", "stream=key").out
+
+
+def test_a_key_that_proves_certain_once_numbers_are_read_is_named_once(tmp_path, printed):
+    values = [(60 * k + n / 40 + n * (7 + k) % 9 / 90, n, k) for n in range(1_500) for k in range(2)]
+    rows = [f"T{k},{value:.3f} kN,{1_770_000_000_000 + 1000 * n + k}" for value, n, k in values]
+    (tmp_path / "own.csv").write_text("\n".join(["lot,value,at", *rows]) + "\n")
+    said = printed(run, "replay", "own.csv", "--yes").err.splitlines()
+    (note,) = [line for line in said if line.startswith("note: lot names")]
+    assert note.endswith("(value goes on with each of 2); a model for each: --key lot")

@@ -1,16 +1,18 @@
 """What a column is for: names of sources, labels, clocks, counters, rare counts, stand-ins for missing numbers."""
 
 import random
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from resonance.pipeline.files.kinds import Kinds
+from resonance.pipeline.files.notes import COMPARED, FEWEST_PEERS
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import source_of
 from resonance.pipeline.files.suggest import suggest
 from resonance.pipeline.files.survey import MAX_SOURCES, FileSurvey
 from resonance.pipeline.json_paths import escaped
+from resonance.pipeline.peers import profiles
 from resonance.pipeline.timestamps import milliseconds
 
 DRAW = random.Random(7)
@@ -116,8 +118,8 @@ def test_names_that_come_again_at_other_sites_are_the_key_together_though_no_tim
     (note,) = [note for note in noted(rows).notes if note.change.key]
     assert (note.option, note.advised) == ("--key device --key site", True)
     drawn = [{**row, "device": DRAW.choice(("p1", "p2")), "at": stamp(n)} for n, row in enumerate(rows)]
-    # A unit, say, that is drawn is of no name.
-    assert source(drawn).paths == ("site",)
+    # A unit, say, that is drawn is of no name, nor is a site that is over when the next one begins.
+    assert source(drawn).paths == (("site",) if anew == 6_000 else ("device",))
     assert source([{**row, "device": row["site"] + row["device"]} for row in rows]).paths == ("device",)
 
 
@@ -128,8 +130,10 @@ def test_who_works_at_a_machine_for_a_while_is_no_part_of_its_name():
 
 def test_keys_of_two_columns_are_counted_in_all_records():
     rows = [measured(site=n // 2_000, device=n // 100 % 20, at=stamp(n % 100)) for n in range(40_000)]
-    assert str(noted(rows).notes[-1]).endswith(
-        "begins again 399 times, with another two), too few of each for a model of its own"
+    assert (
+        noted(rows)
+        .notes[-1]
+        .text.endswith("begins again 399 times, with another two), too few of each for a model of its own")
     )
 
 
@@ -159,6 +163,11 @@ def test_few_records_of_a_source_are_no_reason_for_a_model_of_its_own():
     (note,) = [note for note in noted(FOUR[:1_999]).notes if "box" in note.text]
     assert (note.option, note.text[-41:]) == ("", "), too few of each for a model of its own")
     assert source([measured(machine=f"m{n % (MAX_SOURCES + 1)}") for n in range(2_000)]) is None
+    many = [measured(box=f"b{n % 12}", at=stamp(n // 12)) for n in range(4_000)]
+    (note,) = [note for note in noted(many).notes if "box" in note.text]
+    assert not note.advised
+    assert str(note).endswith("a model of its own; with --set stream=key they are compared: --key box")
+    assert (FEWEST_PEERS, COMPARED) == (profiles.FEWEST_STREAMS, profiles.FEWEST)
 
 
 def test_labels_are_no_features_and_offered_as_truth():
@@ -396,3 +405,58 @@ def test_a_date_that_has_two_readings_is_offered_with_both():
     rows = [measured(Date="5/2/2007", Hour=f"{n % 24:02d}:00:00") for n in range(200)]
     (note,) = noted(rows).notes
     assert note.text.endswith("--time-form '%d/%m/%Y %H:%M:%S' or '%m/%d/%Y %H:%M:%S'")
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%dT%H:%M:%SZ", "%d.%m.%Y %H:%M:%S"])
+@pytest.mark.parametrize("late", [0, 90])
+@pytest.mark.parametrize("each", [1_500, 700, 60])
+def test_what_follows_one_another_in_time_names_no_sources(form, late, each):
+    rows = []
+    for n in range(3_000):
+        at = datetime(2026, 1, 3, tzinfo=UTC) + timedelta(seconds=60 * n + DRAW.randint(0, late))
+        own = {"at": at.strftime(form), "machine_fw": f"4.{n // each}.0", "total": n % each * 7}
+        rows.append(measured(**own))
+    assert source(rows) is None
+    assert "total" in noted(rows).left_out
+    # Of sources one behind the other the times begin again, and a counter with them.
+    apart = [{**row, "at": stamp(n % each)} for n, row in enumerate(rows)]
+    assert source(apart) == (("machine_fw",), f"at begins again with another one of {-(-3_000 // each)}", True)
+
+
+def test_a_counter_that_begins_again_once_proves_no_sources():
+    rows = [measured(version=f"1.{n // 1_100}.0", total=n % 1_100 * 3 + n % 2) for n in range(1_800)]
+    assert source(rows) is None
+    assert noted(rows).left_out == {"total": "grows, and begins again once: a clock or a meter"}
+    unit = [{**row, "unit": row["version"]} for row in rows]
+    assert source(unit) == (("unit",), "total begins again with another one of 2", True)
+
+
+@pytest.mark.parametrize("tag", ["TagName", "signal"])
+@pytest.mark.parametrize("bad", [None, "Bad Input"])
+def test_the_names_of_a_table_in_long_form_are_the_key(tag, bad):
+    rows = []
+    for n in range(3_000):
+        # Both are read within some seconds of each other.
+        for k in DRAW.sample(range(2), 2):
+            value = bad if bad and DRAW.random() < 0.01 else DRAW.gauss(120, 6)
+            rows.append({tag: f"FI10{k}", "Value": value, "at": stamp(n)[:-3] + f"{k}{DRAW.randrange(10)}Z", "q": 192})
+    assert source(rows) == ((tag,), "each of 2 has its own numbers", True)
+    # Beside another number a signal may be that of anything.
+    drawn = [{**row, "load": DRAW.random(), tag: DRAW.choice("ab")} for row in rows]
+    assert source(drawn) is None
+
+
+def test_what_stands_for_missing_numbers_does_not_change_the_key():
+    rows = [{"box": f"b{n % 2}", "y": n % 2 * 40 + DRAW.gauss(0, 0.1) + n / 200, "at": stamp(n)} for n in range(4_000)]
+    found = source(rows)
+    assert found == (("box",), "y goes on with each of 2", True)
+    assert source([{**row, "y": "Bad Input"} if n % 90 == 7 else row for n, row in enumerate(rows)]) == found
+
+
+def test_what_counts_for_each_source_is_left_out_whatever_the_key_is():
+    rows = [
+        measured(at=stamp(n), oven=f"o{n % 5}", program=DRAW.choice("abc"), batch=1_000 * (n % 5) + n // 5)
+        for n in range(4_500)
+    ]
+    counted = {"batch": "counts up or down for each oven: a clock, a meter or a tank"}
+    assert noted(rows).left_out == noted(rows, Columns(key=("program",))).left_out == counted

@@ -208,7 +208,7 @@ def test_columns_that_say_nothing_and_integers_that_name_kinds_are_left_out_with
     assert '# [prepare.categories]\n# mode = ["1", "2", "3"]\n' in text
     assert "left out of the features: firmware (3 in all records), mode" in found.findings[-1].text
     many = suggest(FileSurvey([{"x": n % 60 / 7, **dict.fromkeys("abcdefghij", 1)} for n in range(200)]))
-    assert many.findings[-1].text.endswith("f (1 in all records), and 4 more")
+    assert many.findings[-1].text.endswith("f (1 in all records) and 4 more")
 
 
 def test_a_column_that_counts_the_records_is_left_out_with_the_reason():
@@ -257,3 +257,19 @@ def test_a_survey_remembers_no_more_than_it_needs():
     assert len(survey.columns) == MAX_COLUMNS
     text = survey.columns["text"]
     assert (text.present, len(text.sample), len(text.words), text.unique) == (6_000, SAMPLE, FEW + 1, True)
+
+
+def test_texts_that_come_again_and_are_nothing_else_are_named_in_one_line():
+    rows = [
+        {"at": f"2026-01-01T00:{n // 60 % 60:02}:{n % 60:02}Z", "box": f"b{n % 3}", "program": "abcde"[n * n % 5]}
+        | {"route": f"r{n * n % 23}", "load": n % 9 / 7, "window": f"{n % 9}s", "own": f"x-{n}", "line": "north"}
+        for n in range(1_800)
+    ]
+    found = suggest(FileSurvey(rows), Columns(key=("box",)))
+    assert [note.text for note in found.findings if note.text.startswith("left out: ")] == [
+        "left out: program, route (text; prepare.categories takes them)"
+    ]
+    assert suggest(FileSurvey([{k: v for k, v in row.items() if k != "route"} for row in rows])).findings[-2].text == (
+        "left out: program (text; prepare.categories takes it)"
+    )
+    assert not suggest(FileSurvey(rows), chosen=["load"]).texts
