@@ -35,7 +35,8 @@ class Incident(TypedDict):
     """``broke``: one of several streams is unlike what it was, in at least half of its records, and no other is so.
     ``like_others``: so, too, but most other streams have had clusters like its new ones. ``unit``: one feature is many
     times what it was, or in Fahrenheit. ``new_kind``: records of a new kind. ``back``: of a rare one that is known.
-    ``drifted``: the data moved. ``silent``: no records. ``other``: dead letters, shares, clusters that do not fit."""
+    ``drifted``: the data moved. ``silent``: no records. ``other``: dead letters, shares,
+    missing features, clusters that do not fit."""
     text: str
     """What happened, as a sentence."""
     severity: AlertSeverity

@@ -133,9 +133,8 @@ def suggest(
     source = source_of(seen, kinds)
     sources = columns.key or (source.paths if source else ())
     # What counts for each oven does so whatever the key is.
-    counting = [
-        paths for paths in (sources, source.paths if source else ()) if paths and seen.columns.keys() >= {*paths}
-    ]
+    each = dict.fromkeys((sources, source.paths if source else ()))
+    counting = [paths for paths in each if paths and seen.columns.keys() >= {*paths}]
     left_out = {} if as_array else _left_out(seen, numbers, sources, counting)
     features = arrays[0] if as_array else [path for path in numbers if path not in left_out]
     if chosen is not None:
@@ -198,10 +197,9 @@ def suggest(
     others |= {path for path in kinds.ids if path not in used}
     texts = [path for path in seen.columns if chosen is None and path in others and _comes_again(seen, path)]
     return Suggestion(
-        *(features, sparse, id_path, reason, time, missing, left_out, timestamps, categories, stream, notes),
-        text_path,
+        features, sparse, id_path, reason, time, missing, left_out, timestamps, categories, stream, notes, text_path,
         texts,
-    )
+    )  # fmt: skip
 
 
 def _of_label(column: Column) -> str:

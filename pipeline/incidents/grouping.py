@@ -81,7 +81,7 @@ class Episode:
 
     @property
     def began(self) -> float:
-        """When it began: an unlike alert knows the record, a drift only about."""
+        """When it began: an alert `unlike` or `missing` knows the record, a drift only about."""
         return self._about if self._known == inf else self._known
 
     def add(self, sign: Sign) -> None:

@@ -73,7 +73,9 @@ class IncidentTable:
         """Return the incidents, the newest first; `streams` is how many there are, where more than have outputs."""
         if self._is_changed:
             self._is_changed = False
-            signs, paces, clusters = self._signs.signs(), self._signs.paces(), self._signs.clusters()
+            self._signs.prune()
+            paces, clusters = self._signs.paces(), self._signs.clusters()
+            signs = self._signs.signs(clusters)
             unseen = self._signs.unseen(clusters)
             late = self._signs.late(clusters, unseen)
             excursions = Excursions.of([*signs, *late, *chain.from_iterable(unseen.values())], clusters)

@@ -224,12 +224,15 @@ class SignTable:
                 found.append(replace(cluster.sign, is_learned=True))
         return found
 
-    def signs(self) -> list[Sign]:
-        """Return the signs, the earliest first."""
+    def prune(self) -> None:
+        """Keep the `MOST` newest payloads of each kind."""
         for table in (self._alerts, self._cleared, self._drifts, self._settled):
             _prune(table)
         for table in (self._begun, self._vanished, self._described):
             _prune(table)
+
+    def signs(self, clusters: Iterable[NewCluster]) -> list[Sign]:
+        """Return the signs, the earliest first, beside the `clusters`, the earliest first, too."""
         paces = self.paces()
         usual = median(paces.values()) if paces else 0.0
         # Of a share that changed the drift says more, as of all that it opens.
@@ -240,7 +243,9 @@ class SignTable:
             if each["rule"] != "share" or (each["stream"], str(each.get("since"))) not in seen
         ]
         lasting = self._lasting()
-        own = self._clusters_by_stream()
+        own: dict[str, list[NewCluster]] = {}
+        for cluster in clusters:
+            own.setdefault(cluster.stream, []).append(cluster)
         made += [
             partial(self._of_drift, key, each, key in lasting, own.get(key[0], ()))
             for key, (_, each) in self._drifts.items()
@@ -249,37 +254,13 @@ class SignTable:
         for make in made:
             with suppress(*UNREADABLE):  # It is of no worker.
                 found += [sign] if (sign := make()) is not None else []
-        self._begin_with_clusters(found, own)
+        _begin_with_clusters(found, own, paces)
         silences = silences_of(self._alerts, self._cleared)
         for sign in found:
             if sign.rule != "silent":
                 slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
         return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
-
-    def _clusters_by_stream(self) -> dict[str, list[NewCluster]]:
-        found: dict[str, list[NewCluster]] = {}
-        for cluster in self.clusters():
-            found.setdefault(cluster.stream, []).append(cluster)
-        return found
-
-    def _begin_with_clusters(self, signs: Sequence[Sign], own: Mapping[str, Sequence[NewCluster]]) -> None:
-        """Let alerts begin with the cluster that they show, where records had been unlike long before for another."""
-        shares = {id(sign.centre): sign.share for sign in signs if sign.share}
-        paces = self.paces()
-        for sign in (each for each in signs if each.rule in ("unlike", "new_cluster")):
-            # Of a kind that was there before, or that split off, this is not known.
-            shown = (
-                each
-                for each in own.get(sign.place, ())
-                if each.time <= sign.time and (each.centre is sign.centre or describes(sign.values, each.centre))
-            )
-            first = next(shown, None)
-            share = first and shares.get(id(first.centre), sign.unlike)
-            if first and share and first.onset < first.time:
-                onset = first.time - (first.time - first.onset) / min(1.0, share)
-                if onset - sign.onset > SOON_RECORDS * paces.get(sign.place, inf):
-                    sign.onset = onset
 
     def _lasting(self) -> set[tuple[str, int, int]]:
         """Return the drifts that settled where most of what they changed no later one of their stream did."""
@@ -383,6 +364,26 @@ def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[s
                     own[name] = place, Move(*map(float, _MOVED(feature)))
         found |= own
     return {name: move for name, (_, move) in found.items()}
+
+
+def _begin_with_clusters(
+    signs: Sequence[Sign], own: Mapping[str, Sequence[NewCluster]], paces: Mapping[str, float]
+) -> None:
+    """Let alerts begin with the cluster that they show, where records had been unlike long before for another."""
+    shares = {id(sign.centre): sign.share for sign in signs if sign.share}
+    for sign in (each for each in signs if each.rule in ("unlike", "new_cluster")):
+        # Of a kind that was there before, or that split off, this is not known.
+        shown = (
+            each
+            for each in own.get(sign.place, ())
+            if each.time <= sign.time and (each.centre is sign.centre or describes(sign.values, each.centre))
+        )
+        first = next(shown, None)
+        share = first and shares.get(id(first.centre), sign.unlike)
+        if first and share and first.onset < first.time:
+            onset = first.time - (first.time - first.onset) / min(1.0, share)
+            if onset - sign.onset > SOON_RECORDS * paces.get(sign.place, inf):
+                sign.onset = onset
 
 
 def _beside(moves: dict[str, Move], clusters: Sequence[NewCluster]) -> dict[str, Move]:

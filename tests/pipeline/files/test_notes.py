@@ -5,10 +5,12 @@ from datetime import datetime, timedelta
 import numpy as np
 import orjson
 import pytest
+from resonance.pipeline.files import notes
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.suggest import suggest
 from resonance.pipeline.files.survey import FileSurvey
+from resonance.pipeline.peers import profiles
 
 
 def surveyed(rows, columns=Columns()):  # noqa: B008 - nothing changes it
@@ -200,3 +202,7 @@ def test_degrees_that_begin_again_at_360_are_left_out_by_their_name_or_their_ste
     assert (found.features, [*found.left_out], found.notes) == (["b", "tilt_deg"], ["a", "wind_dir"], [])
     (note,) = suggest(FileSurvey(rows), chosen=["a", "b", "wind_dir"]).notes
     assert note.text.startswith("a and wind_dir are directions in degrees, it seems") and not note.remedy
+
+
+def test_what_is_said_to_be_compared_is():
+    assert (notes.FEWEST_PEERS, notes.COMPARED) == (profiles.FEWEST_STREAMS, profiles.FEWEST)

@@ -5,7 +5,7 @@ A row is a feature.
 
 import numpy as np
 from resonance.kernels.arithmetic import jit, log
-from resonance.pipeline.task.alerts.kernels.silence import WEEK_MS
+from resonance.pipeline.task.alerts.kernels.silence import keep_longest
 
 # Columns of a row.
 MISSED = 0  # records without the feature, but for those of the run that goes on
@@ -35,18 +35,6 @@ def _chance(missed, records):
 
 
 @jit
-def _end_run(rows, column, time):
-    """Count the run that ends with a record."""
-    week = max(time // WEEK_MS, rows[column, WEEK])
-    if week > rows[column, WEEK]:
-        rows[column, BEFORE] = rows[column, LONGEST] if week == rows[column, WEEK] + 1 else 0
-        rows[column, LONGEST], rows[column, WEEK] = 0, week
-    rows[column, LONGEST] = max(rows[column, LONGEST], rows[column, RUN])
-    rows[column, MISSED] += rows[column, RUN]
-    rows[column, RUN] = 0
-
-
-@jit
 def follow(is_missing, times, records, evidence, rows, out):
     """Follow records, after so many before them; return how many alerts opened or cleared.
 
@@ -63,7 +51,9 @@ def follow(is_missing, times, records, evidence, rows, out):
                     rows[column, OPEN] = 0
                     out[found] = (at, column, 0, rows[column, RUN], 0, 0, rows[column, BEGAN])
                     found += 1
-                _end_run(rows, column, times[at])
+                keep_longest(rows, column, WEEK, times[at], rows[column, RUN])
+                rows[column, MISSED] += rows[column, RUN]
+                rows[column, RUN] = 0
                 continue
             if rows[column, RUN] == 0:
                 rows[column, BEGAN] = times[at]

@@ -62,6 +62,16 @@ def watch(rows, means, dues, row, gaps, least):
 
 
 @jit
+def keep_longest(rows, row, first, time, length):
+    """Note a length that ended at a time in three columns: the week, the longest that ended in it, and in the last."""
+    week = max(time // WEEK_MS, rows[row, first])
+    if week > rows[row, first]:
+        rows[row, first + 2] = rows[row, first + 1] if week == rows[row, first] + 1 else 0
+        rows[row, first + 1], rows[row, first] = 0, week
+    rows[row, first + 1] = max(rows[row, first + 1], length)
+
+
+@jit
 def _take(rows, means, row, log, time, claim, offset):
     """Take a record of a stream; return the length of the silence that it ends, -1 where it ends none."""
     ended = -1
@@ -72,14 +82,9 @@ def _take(rows, means, row, log, time, claim, offset):
     silent = max(time - rows[row, TIME], 0)
     before = _confirmed(rows, row, time)
     gap = min(silent - min(before, silent), LONGEST_MS)
-    week = max(time // WEEK_MS, rows[row, WEEK])
-    if week > rows[row, WEEK]:
-        rows[row, BEFORE] = rows[row, LONGEST] if week == rows[row, WEEK] + 1 else 0
-        rows[row, LONGEST] = 0
-        rows[row, WEEK] = week
+    keep_longest(rows, row, WEEK, time, max(gap, min(before, LONGEST_MS)))
     if rows[row, COUNT] > 0:
         means[row] += (gap - means[row]) / min(rows[row, COUNT], SMOOTH)
-    rows[row, LONGEST] = max(rows[row, LONGEST], gap, min(before, LONGEST_MS))
     rows[row, TIME] = max(rows[row, TIME], time)
     rows[row, CLAIM] = claim if claim > time else 0
     rows[row, COUNT] += 1
