@@ -15,7 +15,7 @@ from resonance.pipeline.replay.initial_models import find_start, later_version
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.replay.sinks import Sink
-from resonance.pipeline.task.alerts.kernels import stream_rules
+from resonance.pipeline.task.alerts.kernels import cusum, stream_rules
 from resonance.pipeline.task.counts import DeadLetterExample
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.range_changes import RestlessRanges
@@ -24,7 +24,7 @@ from resonance.pipeline.tasks import Task
 WATCHED_FROM: Final = RANGE + STREAM_BASE
 """Records of a stream from which on its drift is seen."""
 
-ANSWERS: Final = stream_rules.SETTLE + stream_rules.FIRST_BLOCKS * stream_rules.BLOCK
+ANSWERS: Final = stream_rules.SETTLE + cusum.FIRST_BLOCKS * cusum.BLOCK
 """Answers behind the warm-up from which on records unlike all before are."""
 
 ALERTS_FROM: Final = 400

@@ -123,13 +123,8 @@ class StreamAlerts(OpenAlerts):
         made = cls()
         made.go_on(content)
         integers, floats = np.array(content["integers"], np.int64), np.array(content["floats"], np.float64)
-        if len(integers) == stream_rules.YOUNG - 1 + 3 * stream_rules.YOUNG_CLUSTERS:
-            # Of a state that had no times of first records.
-            began, unknown = stream_rules.BEGAN, stream_rules.UNKNOWN
-            young = np.insert(integers[began:].reshape(-1, 3), 3, unknown, axis=1)
-            integers = np.concatenate((integers[:began], [unknown], young.ravel()))
-        # The third revision knew no far records; their weight follows from the baseline at its next block.
-        floats = np.append(floats, floats[stream_rules.HIT]) if len(floats) == stream_rules.FAR_HIT else floats
+        if len(floats) < stream_rules.FLOATS:
+            integers, floats = stream_rules.of_one_watch(integers, floats)
         if integers.shape != made.integers.shape or floats.shape != made.floats.shape or not np.isfinite(floats).all():
             raise ValueError(f"rules of {len(integers)} integers and {len(floats)} floats")
         made.integers, made.floats = integers, floats

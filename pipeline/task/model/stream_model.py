@@ -28,7 +28,7 @@ from resonance.pipeline.task.model.lifetimes import Lifetimes
 from resonance.pipeline.task.model.stream_drift import Marks, StreamDrift, parts_of, release
 from resonance.schemas import ClusterSnapshot
 
-STATE_REVISION = 6
+STATE_REVISION = 7
 """Raised when the members of a stream's state change."""
 
 KIND = "stream"

@@ -1,9 +1,9 @@
 """Rules on the answers of one stream: unlike, new cluster, one cluster, unconfirmed.
 
-A record is *unlike* if it is novel, has no cluster, or is unusual by its score, and *far* if its score is low. Such
-records are watched by a CUSUM of log likelihood ratios, of the stream's own long-run share against a far higher one.
-Unlike records come in bursts, so the threshold is inflated by the ratio of long-run variance to variance, measured on
-blocks of the stream.
+A record is *unlike* if it is novel, has no cluster, or is unusual by its score, *far* if its score is low, and *odd* if
+it is unlike or nearly so. Unlike records, and odd ones, are each watched by a CUSUM of log likelihood ratios, of the
+stream's own long-run share against a far higher one. They come in bursts, so its threshold is inflated by the ratio of
+long-run variance to variance, measured on blocks of the stream.
 
 The state of a stream is an array of integers and one of floats; all of it is a function of the answers alone, however
 they are cut into batches.
@@ -11,42 +11,34 @@ they are cut into batches.
 
 import numpy as np
 from resonance.engine.base import BoolArray, FloatArray, IntArray
-from resonance.kernels.arithmetic import jit, log
+from resonance.kernels.arithmetic import jit
+from resonance.pipeline.task.alerts.kernels import cusum
 
 # Integers of the state.
 N = 0  # answers so far
 NONE = 1  # answers without a cluster, less 16 for each one with a cluster
 SETTLED = 2  # answers since the first one with a cluster
-IN_BLOCK = 3  # answers of the present block
-UNLIKE = 4  # unlike records of the present block
-BLOCKS = 5  # blocks of the baseline
-LAST = 6  # unlike records of the last block of the baseline
-RUN = 7  # answers since the CUSUM left 0
-RUN_UNLIKE = 8  # unlike records among them
-LARGEST = 9  # the cluster that may take nearly everything
-LARGEST_RUN = 10  # its records, less `limits[PENALTY]` for each other record
-OPEN = 11  # whether each of the rules of a stream is open: 3 integers
-BEGAN = 14  # time at which what the run is about began, in milliseconds since 1970
-YOUNG = 15  # the new clusters: 8 times id, answers since it emerged, whether its alert is open, `BEGAN` when it emerged
+LARGEST = 3  # the cluster that may take nearly everything
+LARGEST_RUN = 4  # its records, less `limits[PENALTY]` for each other record
+OPEN = 5  # of each of the rules of a stream 1 if it is open, of the first one more than the watch: 3 integers
+YOUNG = 8  # the new clusters: 8 times id, answers since it emerged, whether its alert is open, `BEGAN` when it emerged
 OF_YOUNG = 4
 YOUNG_CLUSTERS = 8
-INTEGERS = YOUNG + OF_YOUNG * YOUNG_CLUSTERS
+COUNTS = YOUNG + OF_YOUNG * YOUNG_CLUSTERS  # of each watch:
+WATCHES = 2
+"""That of unlike records, and that of odd ones, to which all these are the unlike ones."""
+
+INTEGERS = COUNTS + cusum.OF_COUNTS * WATCHES
 
 UNKNOWN = -(1 << 62)
 """The time of a record where it is not known."""
 
 # Floats of the state.
-W = 0  # the CUSUM
-MEAN = 1  # mean of the unlike records of a block
-SQUARE = 2  # mean of their square
-CROSS = 3  # mean of the product of two blocks in a row
-HIT = 4  # log likelihood ratio of an unlike record
-MISS = 5  # of another record
-HOLD = 6  # threshold of the CUSUM; 0 while it is not watched
-NOW = 7  # recent share of unlike records
-SHARE = 8  # recent share of each new cluster: 8 floats
-FAR_HIT = SHARE + YOUNG_CLUSTERS  # log likelihood ratio of a far record
-FLOATS = FAR_HIT + 1
+NOW = 0  # recent share of unlike records
+SHARE = 1  # recent share of each new cluster: 8 floats
+SCORE = SHARE + YOUNG_CLUSTERS  # the last score, the mean, of the squares, of the products of two in a row: 4 floats
+WEIGHTS = SCORE + 4  # of each watch:
+FLOATS = WEIGHTS + cusum.OF_WEIGHTS * WATCHES
 
 # Rules, as `OPEN` and transitions number them.
 UNLIKE_RULE = 0
@@ -63,41 +55,17 @@ NEW_SHARE = 4  # 0: off
 UNUSUAL = 5  # a record with a lower score is unusual
 LIMITS = 6
 
-BLOCK = 32
-"""Records of a block."""
-
 SETTLE = 64
 """Records after the first one with a cluster that a model founds its nodes with: no baseline yet."""
-
-BURST = 2.0
-"""Unlike records of a block that count at most, beside twice the mean."""
-
-LASTS = 1024
-"""Records that are not unlike among suspicious ones, after which these become usual."""
-
-FIRST_BLOCKS = 4
-"""Blocks from which on a stream has a baseline."""
-
-MEMORY = 256
-"""Blocks that a baseline averages."""
-
-RARE = 0.01
-"""A stream counts as having at least this share of unlike records."""
-
-FAR_RARE = 0.002
-"""The same of far ones, which are no more than all."""
 
 FAR = 0.2
 """A record is far below this score: twice as far from what its cluster has as an unlike one at least is."""
 
-AFRESH = 0.5
-"""Part of what an unlike record says: where less of a single one is left, the run is about what the next one begins."""
-
-COMMON = 0.4
-"""Beyond this usual share nothing is far beyond it: the rule rests."""
+ODD = 1.2
+"""An odd record is below so many times the score of an unusual one: two thirds as far from what its cluster has."""
 
 NOVEL_RECORDS = 80.0
-"""Records, all of them unlike, that open the rule whatever the dependence is."""
+"""Records, all of them unlike, that open the rule whatever the dependence is; of odd ones no number does."""
 
 STARTED = 1024
 """Answers after which a cluster that emerges is a new one."""
@@ -124,57 +92,53 @@ Without them its records had another cluster before: the engine has only divided
 def new_state() -> tuple[IntArray, FloatArray]:
     """Return the state of a stream without answers."""
     integers = np.zeros(INTEGERS, np.int64)
-    integers[YOUNG::OF_YOUNG] = integers[LARGEST] = -1
-    integers[BEGAN] = UNKNOWN
+    integers[YOUNG:COUNTS:OF_YOUNG] = integers[LARGEST] = -1
+    _watches(integers, np.zeros(FLOATS))[0][:, cusum.BEGAN] = UNKNOWN
     return integers, np.zeros(FLOATS)
 
 
-@jit
-def _rebase(integers, floats, limits):
-    """Derive the likelihood ratios and the threshold from the baseline."""
-    blocks = min(integers[BLOCKS], MEMORY)
-    n = blocks * BLOCK
-    share = floats[MEAN] / BLOCK
-    # Of a few records alone no dependence shows.
-    variance = BLOCK * max(share * (1.0 - share), FAR_RARE)
-    # A young baseline has seen few bursts, or none.
-    inflation = 1.0 + 32.0 / blocks
-    between = floats[SQUARE] - floats[MEAN] * floats[MEAN]
-    if between > 0.0:
-        r = min(max((floats[CROSS] - floats[MEAN] * floats[MEAN]) / between, 0.0), 0.9)
-        inflation = max(between / variance * ((1.0 + r) / (1.0 - r)), inflation)
-    usual = share + 3.0 * np.sqrt(inflation * share * (1.0 - share) / n) + 1.0 / n
-    if usual > COMMON:
-        floats[HOLD] = 0.0
-        floats[W] = 0.0
-        return
-    far = log(0.5 / max(usual, FAR_RARE))
-    usual = max(usual, RARE)
-    high = max(0.5, 8.0 * usual / (1.0 - usual + 8.0 * usual))
-    floats[HIT] = log(high / usual)
-    floats[MISS] = log((1.0 - high) / (1.0 - usual))
-    evidence = limits[EVIDENCE]
-    floats[FAR_HIT] = max(far, floats[HIT])
-    floats[HOLD] = max(evidence, min(evidence * inflation, NOVEL_RECORDS * floats[HIT]))
+def of_one_watch(integers: IntArray, floats: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return what a state of an earlier revision, which had a watch of unlike records alone, is now.
+
+    The first such had neither times of first records nor a weight of far ones: that follows at the next block.
+
+    Raises
+    ------
+    ValueError
+        It is no such state.
+    """
+    if len(integers) not in (38, 47) or len(floats) not in (16, 17):
+        raise ValueError(f"rules of {len(integers)} integers and {len(floats)} floats")
+    began, young = integers[14:15], integers[15:]
+    if len(integers) == 38:
+        began, young = np.array([UNKNOWN]), np.insert(integers[14:].reshape(-1, 3), 3, UNKNOWN, axis=1).ravel()
+    made = new_state()
+    counts, weights = _watches(*made)
+    made[0][:COUNTS] = np.concatenate((integers[:3], integers[9:14], young))
+    made[1][:SCORE] = floats[7:16]
+    counts[0] = np.append(integers[3:9], began)
+    weights[0] = np.append(floats[:7], floats[16] if len(floats) > 16 else floats[cusum.HIT])
+    return made
 
 
 @jit
-def _end_block(integers, floats, limits):
-    """Add the present block to the baseline."""
-    # A burst, in the first blocks say, is not what bursts usually are.
-    count = min(integers[UNLIKE], np.int64(BURST + 2.0 * floats[MEAN]))
-    integers[IN_BLOCK] = 0
-    integers[UNLIKE] = 0
-    integers[BLOCKS] += 1
-    blocks = integers[BLOCKS]
-    weight = 1.0 / min(blocks, MEMORY)
-    floats[MEAN] += (count - floats[MEAN]) * weight
-    floats[SQUARE] += (count * count - floats[SQUARE]) * weight
-    if blocks > 1:
-        floats[CROSS] += (count * integers[LAST] - floats[CROSS]) * (1.0 / min(blocks - 1, MEMORY))
-    integers[LAST] = count
-    if blocks >= FIRST_BLOCKS and (blocks < 64 or blocks % 16 == 0):
-        _rebase(integers, floats, limits)
+def _watches(integers, floats):
+    """Return the counts and the weights of the watches, a row each."""
+    return integers[COUNTS:].reshape(WATCHES, cusum.OF_COUNTS), floats[WEIGHTS:].reshape(WATCHES, cusum.OF_WEIGHTS)
+
+
+@jit
+def _follow_scores(scores, score, answers):
+    """Note a score, and return how many records in a row say as much as one that is independent of the others."""
+    if answers > 1:
+        weight = 1.0 / min(answers, cusum.MEMORY * cusum.BLOCK)
+        scores[1] += (score - scores[1]) * weight
+        scores[2] += (score * score - scores[2]) * weight
+        scores[3] += (score * scores[0] - scores[3]) * weight
+    scores[0] = score
+    variance = scores[2] - scores[1] * scores[1]
+    r = min(max((scores[3] - scores[1] * scores[1]) / variance, 0.0), 0.999) if variance > 0.0 else 0.0
+    return (1.0 + r) / (1.0 - r)
 
 
 @jit
@@ -200,58 +164,46 @@ def follow(clusters, novel, scores, times, start, stop, integers, floats, limits
     """
     found = 0
     room = len(out) - 3 - YOUNG_CLUSTERS
+    counts, weights = _watches(integers, floats)
+    evidence = limits[EVIDENCE]
     any_young = False
-    for j in range(YOUNG, INTEGERS, OF_YOUNG):
+    for j in range(YOUNG, COUNTS, OF_YOUNG):
         any_young = any_young or integers[j] >= 0
     for i in range(start, stop):
         if found > room:
             return found, i
         cluster = clusters[i, 0]
         integers[N] += 1
-        unlike = 1 if novel[i] or cluster < 0 or scores[i] < limits[UNUSUAL] else 0
+        is_new = novel[i] or cluster < 0
+        unlike = 1 if is_new or scores[i] < limits[UNUSUAL] else 0
         floats[NOW] += (unlike - floats[NOW]) / min(integers[N], RECENT)
         # A new cluster is one of records that are unlike beyond the usual share, so that rule needs it too.
-        if (limits[EVIDENCE] > 0.0 or limits[NEW_SHARE] > 0.0) and (integers[SETTLED] > 0 or cluster >= 0):
+        if (evidence > 0.0 or limits[NEW_SHARE] > 0.0) and (integers[SETTLED] > 0 or cluster >= 0):
             integers[SETTLED] += 1
             if integers[SETTLED] > SETTLE:
-                if limits[EVIDENCE] > 0.0 and (floats[HOLD] > 0.0 or integers[OPEN + UNLIKE_RULE] == 1):
-                    w = floats[W]
-                    if w == 0.0:
-                        integers[RUN] = 0
-                        integers[RUN_UNLIKE] = 0
-                    if w == 0.0 or (unlike == 1 and integers[RUN_UNLIKE] == 1 and w < AFRESH * floats[HIT]):
-                        integers[BEGAN] = times[i]
-                    integers[RUN] += 1
-                    integers[RUN_UNLIKE] += unlike
-                    hit = floats[FAR_HIT] if scores[i] < FAR else floats[HIT]
-                    w = max(w + (hit if unlike == 1 else floats[MISS]), 0.0)
-                    hold = floats[HOLD]
-                    if integers[OPEN + UNLIKE_RULE] == 0:
-                        if w >= hold:
-                            integers[OPEN + UNLIKE_RULE] = 1
-                            found = _put(
-                                out, numbers, found, i, UNLIKE_RULE, 1, -1,
-                                float(integers[RUN]), float(integers[RUN_UNLIKE]), floats[MEAN] / BLOCK,
-                                0.0 if novel[i] or cluster < 0 else 1.0, integers[BEGAN],
-                            )  # fmt: skip
-                    elif w <= 0.25 * hold or hold == 0.0:
+                odd = 1 if unlike == 1 or scores[i] < ODD * limits[UNUSUAL] else 0
+                if evidence > 0.0:
+                    was_open = integers[OPEN + UNLIKE_RULE]
+                    cusum.advance(counts[0], weights[0], unlike, scores[i] < FAR, times[i], was_open > 0)
+                    cusum.advance(counts[1], weights[1], odd, False, times[i], was_open > 0)
+                    # The watch that opens it clears it.
+                    k = was_open - 1 if was_open > 0 else 1 - cusum.is_reached(weights[0])
+                    run, of_run = float(counts[k, cusum.RUN]), float(counts[k, cusum.RUN_UNLIKE])
+                    usual = weights[k, cusum.MEAN] / cusum.BLOCK
+                    if was_open == 0 and cusum.is_reached(weights[k]):
+                        integers[OPEN + UNLIKE_RULE] = 1 + k
+                        known, began = 0.0 if is_new else 1.0, counts[k, cusum.BEGAN]
+                        found = _put(out, numbers, found, i, UNLIKE_RULE, 1, -1, run, of_run, usual, known, began)
+                    elif was_open > 0 and weights[k, cusum.W] <= 0.25 * weights[k, cusum.HOLD]:
                         integers[OPEN + UNLIKE_RULE] = 0
-                        w = 0.0
-                        found = _put(
-                            out, numbers, found, i, UNLIKE_RULE, 0, -1,
-                            float(integers[RUN]), float(integers[RUN_UNLIKE]), floats[MEAN] / BLOCK,
-                        )  # fmt: skip
-                    # Without this bound an alert that was open for long would take as long to clear.
-                    floats[W] = min(w, hold)
-                integers[UNLIKE] += unlike
-                integers[IN_BLOCK] += 1
-                is_suspicious = integers[OPEN + UNLIKE_RULE] == 1 or floats[W] > 0.5 * limits[EVIDENCE]
-                if is_suspicious and integers[RUN] - integers[RUN_UNLIKE] <= LASTS:
-                    # What is suspicious is no baseline before it has lasted: a block begins anew behind it.
-                    integers[UNLIKE] = 0
-                    integers[IN_BLOCK] = 0
-                if integers[IN_BLOCK] == BLOCK:
-                    _end_block(integers, floats, limits)
+                        weights[:, cusum.W] = 0.0
+                        found = _put(out, numbers, found, i, UNLIKE_RULE, 0, -1, run, of_run, usual)
+                is_open = integers[OPEN + UNLIKE_RULE] > 0
+                cusum.count(counts[0], weights[0], unlike, is_open, evidence, NOVEL_RECORDS, 1.0)
+                # A stream that wanders is odd for long now and then: fewer of its records say as much.
+                score = scores[i] if scores[i] >= 0.0 else 0.0
+                alike = _follow_scores(floats[SCORE:WEIGHTS], score, integers[SETTLED] - SETTLE)
+                cusum.count(counts[1], weights[1], odd, is_open, evidence, np.inf, alike)
         most = int(limits[UNCONFIRMED_RECORDS])
         if most > 0:
             integers[NONE] = min(integers[NONE] + 1, most) if cluster < 0 else max(integers[NONE] - 16, 0)
@@ -314,21 +266,22 @@ def emerged(integers: IntArray, floats: FloatArray, cluster: int) -> None:
 
     The oldest new one without an alert makes room for it.
     """
-    if integers[N] < STARTED or floats[NOW] < floats[MEAN] / BLOCK + EXCESS:
+    counts, weights = (rows[0] for rows in _watches(integers, floats))
+    if integers[N] < STARTED or floats[NOW] < weights[cusum.MEAN] / cusum.BLOCK + EXCESS:
         return
-    places = integers[YOUNG:].reshape(-1, OF_YOUNG)
+    places = integers[YOUNG:COUNTS].reshape(-1, OF_YOUNG)
     free = [k for k in range(YOUNG_CLUSTERS) if places[k, 0] < 0]
     rest = sorted((k for k in range(YOUNG_CLUSTERS) if not places[k, 2]), key=lambda k: (-int(places[k, 1]), k))
     if chosen := (free or rest)[:1]:
         # A long run is of more than this cluster.
-        is_its_run = floats[W] > 0.0 and integers[RUN] <= RECENT
-        places[chosen[0]] = cluster, 0, 0, integers[BEGAN] if is_its_run else UNKNOWN
+        is_its_run = weights[cusum.W] > 0.0 and counts[cusum.RUN] <= RECENT
+        places[chosen[0]] = cluster, 0, 0, counts[cusum.BEGAN] if is_its_run else UNKNOWN
         floats[SHARE + chosen[0]] = 0.0
 
 
 def ended(integers: IntArray, floats: FloatArray, cluster: int) -> bool:
     """Note that a cluster ended; return whether its alert was open."""
-    places = integers[YOUNG:].reshape(-1, OF_YOUNG)
+    places = integers[YOUNG:COUNTS].reshape(-1, OF_YOUNG)
     was_open = False
     for k in range(YOUNG_CLUSTERS):
         if places[k, 0] == cluster:
@@ -348,10 +301,10 @@ def switch_off(integers: IntArray, floats: FloatArray, limits: FloatArray) -> No
         if limits[limit] == 0.0:
             integers[OPEN + rule] = 0
     if limits[EVIDENCE] == 0.0:
-        floats[W] = 0.0
+        _watches(integers, floats)[1][:, cusum.W] = 0.0
     if limits[NEW_SHARE] == 0.0:
         # Without a threshold every share would be above it.
-        integers[YOUNG:] = new_state()[0][YOUNG:]
+        integers[YOUNG:COUNTS] = new_state()[0][YOUNG:COUNTS]
 
 
 def compile() -> None:

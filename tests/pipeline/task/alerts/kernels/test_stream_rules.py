@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from resonance.pipeline.task.alerts.kernels import stream_rules as rules
+from scipy.signal import lfilter
 
 LIMITS = np.array([17.2, 500.0, 2_000.0, 49.0, 0.1, 0.25])
 
@@ -14,7 +15,7 @@ class Stream:
 
     def take(self, clusters, novel, cuts=(512,), score=0.5):
         clusters, novel = np.asarray(clusters, np.int64).reshape(-1, 1), np.asarray(novel, bool)
-        scores = np.full(len(novel), score)
+        scores = np.full(len(novel), score) if np.isscalar(score) else score
         out, numbers = np.zeros((16, 5), np.int64), np.zeros((16, 4))
         start, turn = 0, 0
         while start < len(novel):
@@ -152,7 +153,7 @@ def test_more_new_clusters_than_there_is_room_for_let_the_oldest_go():
     for cluster in range(1, 12):
         rules.emerged(stream.integers, stream.floats, cluster)
         stream.take([0], [False])
-    assert sorted(stream.integers[rules.YOUNG :: rules.OF_YOUNG].tolist()) == list(range(4, 12))
+    assert sorted(stream.integers[rules.YOUNG : rules.COUNTS : rules.OF_YOUNG].tolist()) == list(range(4, 12))
 
 
 @pytest.mark.parametrize("cuts", [(512,), (1,), (7, 3)])
@@ -170,6 +171,65 @@ def test_one_odd_record_shortly_before_is_no_beginning():
     stream = Stream().take(*stationary(np.random.default_rng(4), 2_000, 0.0)).take([-1], [True])
     stream.take(np.zeros(4), np.zeros(4)).take(np.full(15, -1), np.ones(15))
     assert stream.began[rules.UNLIKE_RULE, -1] == 2_005
+
+
+def wandering(rng, count, keep):
+    """Return scores around 0.8, each so much like the one before."""
+    scores = lfilter([np.sqrt(1 - keep * keep)], [1, -keep], rng.normal(0, 0.06, count))
+    return np.clip(0.8 + scores, 0.3, 1.0)
+
+
+def test_a_dozen_odd_records_in_a_row_open_it_but_not_where_scores_wander():
+    opened = {}
+    for keep in (0.0, 0.5, 0.98):
+        rng = np.random.default_rng(7)
+        stream = Stream(LIMITS * [1, 1, 1, 1, 1, 2]).take(
+            np.zeros(4_000), np.zeros(4_000), score=wandering(rng, 4_000, keep)
+        )
+        stream.take(np.zeros(40), np.zeros(40), score=0.55).take(np.zeros(400), np.zeros(400), score=0.8)
+        opened[keep] = stream.of(rules.UNLIKE_RULE)
+    assert [len(each) for each in opened.values()] == [2, 2, 0]
+    (first, _), (cleared, _) = opened[0.0]
+    assert first <= 4_012
+    assert cleared < 4_100
+
+
+def test_scores_that_wander_are_not_odd_for_long():
+    limits, none = LIMITS * [1, 1, 1, 1, 1, 2], np.zeros(20_000)
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        scores = wandering(rng, 20_000, rng.choice([0.5, 0.9, 0.98, 0.998]))
+        assert Stream(limits).take(none, none, score=scores).of(rules.UNLIKE_RULE) == []
+
+
+@pytest.mark.parametrize("times", [False, True])
+@pytest.mark.parametrize("far", [False, True])
+def test_a_state_that_watched_unlike_records_alone_goes_on(times, far):
+    began = [3_000] if times else []
+    young = [5, 100, 1, *([2_900] if times else []), *[-1, 0, 0, *([rules.UNKNOWN] if times else [])] * 7]
+    integers = np.array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1, 0, 1, *began, *young])
+    floats = np.array([*np.arange(1.0, 8.0), 0.3, *np.arange(8.0), *([9.0] if far else [])])
+    made = rules.of_one_watch(integers, floats)
+    assert [each.shape for each in made] == [each.shape for each in rules.new_state()]
+    assert made[0][: rules.YOUNG + 4].tolist() == [
+        1,
+        2,
+        3,
+        10,
+        11,
+        1,
+        0,
+        1,
+        5,
+        100,
+        1,
+        2_900 if times else rules.UNKNOWN,
+    ]
+    assert made[0][rules.COUNTS :].tolist()[:7] == [4, 5, 6, 7, 8, 9, 3_000 if times else rules.UNKNOWN]
+    assert made[1][: rules.SCORE].tolist() == [0.3, *range(8)]
+    assert made[1][rules.WEIGHTS :].tolist() == [*range(1, 8), 9.0 if far else 5.0, *[0.0] * 8]
+    with pytest.raises(ValueError, match="rules of 46 integers and"):
+        rules.of_one_watch(np.zeros(46, np.int64), floats)
 
 
 def test_a_rule_that_is_off_never_opens():
@@ -199,5 +259,5 @@ def test_a_thousand_stationary_streams_have_no_alert():
         novel = rng.random(count) < np.minimum(share * np.exp(0.7 * wave), 1.0)
         clusters = rng.integers(0, 4, count)
         clusters[: rng.integers(20, 300)] = -1
-        found += Stream(np.array([17.2, 5_000.0, 10_000.0, 49.0, 0.1])).take(clusters, novel).found
+        found += Stream(LIMITS * [1, 10, 5, 1, 1, 1]).take(clusters, novel).found
     assert found == []
