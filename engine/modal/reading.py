@@ -22,6 +22,9 @@ LONGEST = 2000.0
 """The most of these records."""
 _LONGER_SHARE = 0.75
 """The most of that share before a split where records come in bursts."""
+_BURSTS, _LONGEST_BURSTS = 2.0, 4
+"""Dispersion from which a join, too, waits for more records, and the most of them, in memories: between what comes in
+turns there is no valley while one of them has not come for long."""
 _NO_VALLEY = 0.7
 """A valley that is shallower than this share of what it needs is none: a cluster that rests is joined at once."""
 
@@ -105,14 +108,17 @@ def hold_splits(model, rules, group, groups, basin_of, basins):
 def hold_joins(model, rules, group, groups, basin_of, lost):
     """Leave two clusters apart until no valley was between them at every reading, over a tenth of the records learned.
 
-    One that moves does not end before this was so for ``memory`` records. What is left of a cluster that is held
-    becomes a group of its own in `group`, the group of each landmark or -1, and in `basin_of`, the basin of each
-    group. `lost` has, by cluster, depth of the valley that is none and the depth that it needs, -1 where nothing was
-    measured. Return how many groups there are then.
+    One that moves, or comes in turns, does not end before this was so for as long as it was there, to a bound. What is
+    left of a cluster that is held becomes a group of its own in `group`, the group of each landmark or -1, and in
+    `basin_of`, the basin of each group. `lost` has, by cluster, depth of the valley that is none and the depth that it
+    needs, -1 where nothing was measured. Return how many groups there are then.
     """
     count, clusters, n = model.landmarks, model.clusters, model.learned
     heir, _, owner = find_heirs(model.place, group, model.mass, clusters, groups)
-    needed = np.int64(min(_JOIN_SHARE * n, LONGEST))
+    needed, longer = np.int64(min(_JOIN_SHARE * n, LONGEST)), np.int64(0)
+    if model.dispersion[0] > _BURSTS:
+        share = min(_JOIN_SHARE * model.dispersion[0], _LONGER_SHARE)
+        longer = np.int64(min(share * n, float(_LONGEST_BURSTS * rules.memory)))
     for c in range(clusters):
         g = heir[c]
         if g < 0 or owner[g] == c:
@@ -122,8 +128,9 @@ def hold_joins(model, rules, group, groups, basin_of, lost):
             model.joined[c] = n
         rests = model.rest[c] > 0
         none = rests and 0.0 <= lost[c, 0] < _NO_VALLEY * lost[c, 1]
-        # What moves may be about to pass by.
-        waits = needed if rests else max(needed, min(rules.memory, model.joined[c] - model.made[c]))
+        # What moves may be about to pass by, and what comes in turns to come again.
+        known = model.joined[c] - model.made[c]
+        waits = max(needed, min(longer if rests else max(longer, rules.memory), known))
         if none or n - model.joined[c] >= waits:
             continue
         mass, last = 0.0, 0

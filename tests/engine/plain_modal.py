@@ -605,6 +605,7 @@ class PlainModal:
         marks = self.landmarks
         heir, _ = self._relations(groups)
         needed = int(min(0.1 * self.n, 2000.0))
+        turns = int(min(min(0.1 * self.over, 0.75) * self.n, 4.0 * self.p.memory)) if self.over > 2.0 else 0
         first = {}
         for c in self.clusters:
             g = heir[c]
@@ -618,7 +619,7 @@ class PlainModal:
             recent = self.n - max(marks[i].last for i in own) <= self.p.expire_records
             rests = self.rest[c] > 0
             none = rests and 0.0 <= depth < 0.7 * threshold
-            waits = needed if rests else max(needed, min(self.p.memory, since - self.made[c]))
+            waits = max(needed, min(max(turns, 0 if rests else self.p.memory), since - self.made[c]))
             if enough and recent and not none and self.n - since < waits:
                 groups[g] = [i for i in groups[g] if i not in own]
                 groups["held", c], basin["held", c] = own, basin[g]

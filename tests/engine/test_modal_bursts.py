@@ -55,6 +55,15 @@ def test_what_clusters_leave_behind_for_good_does_not_join_them(seed):
     assert len(step.events) <= 4
 
 
+@pytest.mark.parametrize(("seed", "gap"), [(2, 3.0), (3, 3.0), (4, 3.5)])
+def test_places_that_a_walk_comes_back_to_stay_clusters(seed, gap):
+    # Before: one or two were left of them.
+    rng = np.random.default_rng(seed)
+    stays = np.repeat(rng.permuted(np.tile(range(3), (9, 1)), axis=1).ravel(), 1_500)
+    step = Modal().learn(gap * np.eye(3)[stays] + wandering(len(stays), seed))
+    assert "absorbed" not in [event.kind for event in step.events]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_part_of_the_day_is_no_cluster(seed):
     # Before: 2 to 12 clusters, most of which were absorbed again.
