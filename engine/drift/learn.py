@@ -58,6 +58,12 @@ def _leap(largest, allowed, theta, leaps):
     return max(theta * (1.0 + 2.0 * allowed * largest / 3.0) / (2.0 * allowed * _SLACK), 1.0)
 
 
+@jit
+def is_partial(x):
+    """Whether a record lacks a feature."""
+    return np.isnan(x).any()
+
+
 @inline
 def own_records(state, k, i, records):
     """Return how many records of a unit, of so many behind the first 32, the sums of a channel are made of."""
@@ -251,10 +257,10 @@ def _close_block(state, k, i, first):
 
 
 @jit
-def _sum_up(state, k, value, clipped, size, records):
-    """Add a record, of so many behind the first 32, to the sums of the present blocks, and close those that it ends."""
+def _sum_up(state, k, value, clipped, size, partly):
+    """Add a record to the sums of the present blocks."""
     for i in range(state.mean.shape[1]):
-        if np.isnan(value[i]):
+        if partly and np.isnan(value[i]):
             state.lacked[k, i] += 1.0
             continue
         y = clipped[i]
@@ -263,8 +269,14 @@ def _sum_up(state, k, value, clipped, size, records):
         state.squares[k, i] += y * y
         state.block[k, i] += y
         state.size_block[k, i] += size[i]
-        own = int(own_records(state, k, i, records))
-        if own % layout.BLOCK == 0:
+
+
+@jit
+def _close_blocks(state, k, value, records):
+    """Close the blocks that a record ends, where channels have numbers of their own."""
+    for i in range(state.mean.shape[1]):
+        own = own_records(state, k, i, records)
+        if own % layout.BLOCK == 0 and not np.isnan(value[i]):
             _close_block(state, k, i, own == layout.BLOCK)
 
 
@@ -281,11 +293,11 @@ def _accumulate(before, onset, excess, up, down, now):
 
 
 @jit
-def _follow(state, k, seen, value, clipped, size):
+def _follow(state, k, seen, value, clipped, size, partly):
     """Move the cumulative sums of a watched unit; return whether one is beyond its threshold."""
     alarm, now = False, float(seen)
     for i in range(state.mean.shape[1]):
-        if np.isnan(value[i]):
+        if partly and np.isnan(value[i]):
             continue
         y = clipped[i]
         state.late[k, i] += (value[i] - state.late[k, i]) * 0.0625
@@ -326,10 +338,16 @@ def learn_record(state, k, rules, x, offset, time, still):
     value, clipped, size = state.room[0], state.room[1], state.room[2]
     _standardise(state, k, rules, x, value, clipped, size, still)
     records = seen - (layout.RANGE - 1)
-    _sum_up(state, k, value, clipped, size, records)
+    lacks = is_partial(x)
+    _sum_up(state, k, value, clipped, size, lacks)
     alarm = False
     if state.watched[k]:
-        alarm = _follow(state, k, seen, value, clipped, size)
+        alarm = _follow(state, k, seen, value, clipped, size, lacks)
+    if lacks or state.lacked[k].any():
+        _close_blocks(state, k, value, records)
+    elif records % layout.BLOCK == 0:
+        for i in range(state.mean.shape[1]):
+            _close_block(state, k, i, records == layout.BLOCK)
     if records == state.check[k]:
         _check_baseline(state, k, rules, alarm)
     return alarm
