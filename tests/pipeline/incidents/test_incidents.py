@@ -593,10 +593,10 @@ def lacking(stream, minute, feature="do", kind="opened", missing=7):
 def test_a_feature_that_is_missing_is_an_incident_with_what_stands_for_it_and_at_its_end_says_of_how_many_records():
     outputs = lacking("p0:d1", 600), drift("p0:d1", 610, do=(7.5, 8.1))
     (found,) = incidents(*outputs)
-    assert found["text"] == "p0:d1: do missing since 2026-05-06 09:50:00, usually in 0.2 % of the records"
+    assert found["text"] == "p0:d1: do missing since 2026-05-06 09:50:00, usually in 1 of 500"
     assert (found["kind"], found["severity"], found["drifts"]) == ("other", "warning", 1)
     (ended,) = incidents(*outputs[:1], lacking("p0:d1", 990, kind="cleared", missing=400))
-    assert ended["text"].endswith("since 2026-05-06 09:50:00, in 400 records, usually in 0.2 % of them")
+    assert ended["text"].endswith("since 2026-05-06 09:50:00, in 400 records, usually in 1 of 500")
     assert not ended["is_open"]
 
 
