@@ -278,6 +278,18 @@ def test_what_one_stream_has_beside_what_all_have_is_its_own_where_it_is_far_and
     assert sorted(len(each["streams"]) for each in incidents(*change, *night)) == streams
 
 
+@pytest.mark.parametrize(("knows", "since"), [(False, "10:10:00"), (True, "10:12:00")])
+def test_a_change_of_many_began_in_the_middle_of_what_drifts_say_or_when_an_alert_knows(knows, since):
+    """Cumulative sums leave 0 some records early in a few of many streams."""
+    outputs = [drift(f"p0:d{n}", 600 if n in (3, 5) else 615, load=(10, 20)) for n in range(10)]
+    if knows:
+        made = named(alert("p0:d7", 620, unlike=8.0, records=8.0), load=(20, 10))
+        made[1]["began"] = output("", "p0:d7", 612)[1]["time"]
+        outputs.append(made)
+    (found,) = incidents(*outputs, streams=10)
+    assert (len(found["streams"]), found["since"][11:19]) == (10, since)
+
+
 @pytest.mark.parametrize("after", [-1.6, 1.5])
 def test_streams_with_levels_of_their_own_that_go_the_same_way_are_one(after):
     levels = [20.0 * n + 10 for n in range(4)]
