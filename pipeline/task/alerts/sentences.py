@@ -112,7 +112,7 @@ def percent(share: float) -> str:
 
 def one_of(share: float) -> str:
     """Return how often something is as people say it: 1 of 257 where it is seldom."""
-    return f"1 of {float(f'{1 / share:.3g}'):,.0f}" if 0.0 < share < 0.01 else percent(share) if share else "none"
+    return f"1 of {float(f'{1 / share:.3g}'):,.0f}" if 0.0 < share < 0.01 else percent(share)
 
 
 def length(seconds: float) -> str:
