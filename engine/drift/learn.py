@@ -61,7 +61,19 @@ def _leap(largest, allowed, theta, leaps):
 @jit
 def is_partial(x):
     """Whether a record lacks a feature."""
-    return np.isnan(x).any()
+    for i in range(len(x)):
+        if np.isnan(x[i]):
+            return True
+    return False
+
+
+@jit
+def _has_lacked(state, k):
+    """Whether channels of a unit have numbers of records of their own."""
+    for i in range(state.mean.shape[1]):
+        if state.lacked[k, i] > 0.0:
+            return True
+    return False
 
 
 @inline
@@ -208,18 +220,18 @@ def _measure_range(state, k, rules, seen, x):
 
 
 @jit
-def _standardise(state, k, rules, x, value, clipped, size, still):
+def _standardise(state, k, rules, x, value, clipped, size, still, lacks):
     """Write the value of every channel in widths of its range, that cut at three of them, and the absolute of this.
 
     Of a feature that has been reported as stuck, and of sums that hold one, the means of a watched unit stand for them.
     What a record lacks, and sums that hold it, are NaN: they are as if it had not come.
     """
-    d, lacks = rules.d, False
+    d, hidden = rules.d, False
     for i in range(d):
-        if np.isnan(x[i]):
+        if lacks and np.isnan(x[i]):
             value[i], clipped[i] = np.nan, 0.0
             # What never comes is in no sum.
-            lacks |= state.whole[k, i] != 0.0
+            hidden |= state.whole[k, i] != 0.0
             continue
         v = (x[i] - state.middle[k, i]) * state.gain[k, i]
         value[i] = v = min(max(v, -layout.FARTHEST), layout.FARTHEST)
@@ -231,7 +243,7 @@ def _standardise(state, k, rules, x, value, clipped, size, still):
             one += clipped[i]
             other += state.sign[i] * clipped[i]
         for i, total in ((d, one), (d + 1, other)):
-            value[i] = np.nan if lacks else total / rules.root
+            value[i] = np.nan if hidden else total / rules.root
             clipped[i] = min(max(value[i], -layout.CLIP), layout.CLIP)
             size[i] = abs(clipped[i])
     for i in range(len(value)) if still and state.watched[k] == 1 else range(0):
@@ -323,10 +335,10 @@ def _is_quiet(state, k):
 
 
 @jit
-def learn_record(state, k, rules, x, offset, time, still):
+def learn_record(state, k, rules, x, offset, time, still, lacks):
     """Let a unit take a record, and return whether one of its channels is beyond its threshold.
 
-    `still` is whether any feature has been reported as stuck.
+    `still` is whether any feature has been reported as stuck, `lacks` whether the record lacks one.
     """
     seen = state.seen[k]
     state.seen[k] = seen + 1
@@ -336,14 +348,13 @@ def learn_record(state, k, rules, x, offset, time, still):
         _measure_range(state, k, rules, seen, x)
         return False
     value, clipped, size = state.room[0], state.room[1], state.room[2]
-    _standardise(state, k, rules, x, value, clipped, size, still)
+    _standardise(state, k, rules, x, value, clipped, size, still, lacks)
     records = seen - (layout.RANGE - 1)
-    lacks = is_partial(x)
     _sum_up(state, k, value, clipped, size, lacks)
     alarm = False
     if state.watched[k]:
         alarm = _follow(state, k, seen, value, clipped, size, lacks)
-    if lacks or state.lacked[k].any():
+    if lacks or _has_lacked(state, k):
         _close_blocks(state, k, value, records)
     elif records % layout.BLOCK == 0:
         for i in range(state.mean.shape[1]):
@@ -447,18 +458,19 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
     for t in range(start, len(batch)):
         state.records += 1
         x, offset, time = batch[t], offsets[t], times[t]
-        rough = rules.leaps > 0 and follow_steps(state, x, grain[t % len(grain)])
+        lacks = is_partial(x)
+        rough = rules.leaps > 0 and follow_steps(state, x, grain[t % len(grain)], lacks)
         # While baselines are new ones a change of steps waits: their end would say nothing of it.
         rough = rough and state.watched[0] == 1 and not is_settling(state, rules, units)
         if state.records % layout.BLOCK == 0:
             still = is_any_stuck(state)
-        alarm = learn_record(state, 0, rules, x, offset, time, still) | rough
+        alarm = learn_record(state, 0, rules, x, offset, time, still, lacks) | rough
         if units > 1:
             k = _nearest(state, cells, x, still) + 1
             if k > 0:
                 state.count[k] += 1
                 _vote(state, k, answers[t])
-                alarm |= learn_record(state, k, rules, x, offset, time, still)
+                alarm |= learn_record(state, k, rules, x, offset, time, still, lacks)
         if units > 1 and state.records % layout.SHARE_BLOCK == 0:
             # While a feature is stuck, or may be, records go to other cells, or to none.
             is_known = state.count.sum() == layout.SHARE_BLOCK and not may_be_stuck(state, rules.d)

@@ -114,18 +114,18 @@ def _leave(state, i, x, known):
 
 
 @jit
-def follow_steps(state, x, grain):
+def follow_steps(state, x, grain, lacks):
     """Take the step to a record; return whether a feature is stuck or noisy.
 
     `grain` is how far apart values of a feature may be that were one before they were spread over their rounding. Where
-    a record lacks a feature, as NaN, it is for this one as if it had not come.
+    a record `lacks` a feature, as NaN, it is for this one as if it had not come.
     """
     # After a change of the stream its steps may be other ones, too.
     alarm, records = False, state.records
     known, rate = records - state.steady > layout.STREAM_BASE, max(_RATE, 1.0 / records)
     leaves = False
     for i in range(len(x)):
-        if np.isnan(x[i]):
+        if lacks and np.isnan(x[i]):
             state.absent[i] += 1.0
             state.steps[i] += state.rough[i]
             continue
@@ -145,7 +145,7 @@ def follow_steps(state, x, grain):
         is_bounded = records > _FEW and state.most[i] > 0.0
         state.steps[i] += min(step, _FARTHEST * state.most[i]) if is_bounded else step
     for i in range(len(x)) if leaves else range(0):
-        if not np.isnan(x[i]):
+        if not (lacks and np.isnan(x[i])):
             _leave(state, i, x[i], known)
     if records % layout.BLOCK != 0:
         return False
