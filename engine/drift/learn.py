@@ -61,19 +61,19 @@ def _leap(largest, allowed, theta, leaps):
 @jit
 def is_partial(x):
     """Whether a record lacks a feature."""
+    found = False
     for i in range(len(x)):
-        if np.isnan(x[i]):
-            return True
-    return False
+        found |= np.isnan(x[i])
+    return found
 
 
 @jit
 def _has_lacked(state, k):
     """Whether channels of a unit have numbers of records of their own."""
+    found = False
     for i in range(state.mean.shape[1]):
-        if state.lacked[k, i] > 0.0:
-            return True
-    return False
+        found |= state.lacked[k, i] > 0.0
+    return found
 
 
 @inline

@@ -87,7 +87,7 @@ class Episode:
     @property
     def is_known(self) -> bool:
         """Whether the record is known with which it began."""
-        return self._known < inf
+        return self._known < inf or self.family in QUIET
 
     def add(self, sign: Sign) -> None:
         """Take a sign."""

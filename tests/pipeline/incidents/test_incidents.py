@@ -290,6 +290,12 @@ def test_a_change_of_many_began_in_the_middle_of_what_drifts_say_or_when_an_aler
     assert (len(found["streams"]), found["since"][11:19]) == (10, since)
 
 
+def test_a_silence_of_many_began_with_the_first_that_fell_silent():
+    outputs = [alert(f"p0:d{n}", 600 + n, "silent", severity="warning", seconds=300.0) for n in range(5)]
+    (found,) = incidents(*outputs, streams=5)
+    assert (len(found["streams"]), found["since"][11:19]) == (5, "09:55:00")
+
+
 @pytest.mark.parametrize("after", [-1.6, 1.5])
 def test_streams_with_levels_of_their_own_that_go_the_same_way_are_one(after):
     levels = [20.0 * n + 10 for n in range(4)]
