@@ -174,7 +174,7 @@ class StreamClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.model_.learn(preparation.apply(rows[at:end]))
             at = end
             if isinstance(change := preparation.rescale(), Settling):
-                self.model_.move(*change)
+                self.model_.move(change.before, change.after)
             elif change:
                 self.model_.rescale(change.factor, change.shift)
         self.levels_ = self._levels(rows)

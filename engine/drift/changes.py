@@ -183,10 +183,16 @@ def _marked(state: WatchState, k: int, onset: int) -> Mark:
     return Mark(int(state.mark[place]), int(state.mark_time[place]))
 
 
+def _records_since(state: WatchState, one: tuple[int, int], onset: int) -> int:
+    """Return how many records of a unit since an onset have a channel: about the share that has had it."""
+    seen, lacked = int(state.seen[one[0]]), float(state.lacked[one])
+    return int((seen - onset) * (1.0 - lacked / seen)) if lacked else seen - onset
+
+
 def _mean_since(state: WatchState, one: tuple[int, int], onset: int) -> float:
     """Return the mean of late of a channel, freed of what it still holds from before a change."""
     left = 1.0
-    for _ in range(min(int(state.seen[one[0]]) - onset, _OLDEST)):
+    for _ in range(min(_records_since(state, one, onset), _OLDEST)):
         left *= 0.9375
     mu = float(state.mean[one])
     late = mu if left == 1.0 else mu + (float(state.late[one]) - mu) / (1.0 - left)
@@ -203,7 +209,7 @@ def _bounded(state: WatchState, one: tuple[int, int], moved: bool, after: float)
     mu, width = float(state.mean[one]), 1.0 / float(state.inverse_spread[one])
     estimate = (after - float(state.middle[one])) * float(state.gain[one]) - mu
     late = float(state.late[one]) - mu
-    s, records = float(state.cusum[one]), int(state.seen[one[0]]) - int(float(state.onset[one]))
+    s, records = float(state.cusum[one]), _records_since(state, one, int(float(state.onset[one])))
     if moved and records > 0 and s != 0.0:
         side = 1.0 if s > 0.0 else -1.0
         excess = abs(s) / records + (float(state.allowed_up[one]) if s > 0.0 else float(state.allowed_down[one]))
@@ -231,7 +237,7 @@ def _onset_of_steps(state: WatchState, k: int, c: int) -> int:
 
 def _ratio_since(state: WatchState, one: tuple[int, int]) -> float:
     """Return how many times as much a channel varies since it began to vary otherwise."""
-    records = int(state.seen[one[0]]) - int(float(state.size_onset[one]))
+    records = _records_since(state, one, int(float(state.size_onset[one])))
     q, al = float(state.size_cusum[one]), float(state.size[one])
     if records == 0 or q == 0.0 or al == 0.0:
         return 1.0

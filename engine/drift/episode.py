@@ -40,7 +40,7 @@ def _restart_features(state: WatchState, k: int, rules: Rules, base: int) -> Non
         is_known = (limit < np.inf) & (doublings == 0)
         known[:] = np.where(is_known, limit * theta / rules.threshold, 0.0)
     state.old[k], state.old_spread[k], state.old_usual[k] = means_of(state, k), spreads_of(state, k), state.usual[k]
-    state.whole[k] = state.power[k] = state.began[k] = 0.0
+    state.whole[k] = state.power[k] = state.began[k] = state.lacked[k] = 0.0
     for name in layout.CLEARED:
         getattr(state, name)[k] = 0.0
     state.seen[k] = state.watched[k] = 0

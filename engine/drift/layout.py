@@ -112,6 +112,7 @@ class WatchState(Table):
     usual: FloatArray = _plain()  # their mean in the baseline, and in the one before the last change
     old_usual: FloatArray = _plain()
     back: FloatArray = _plain()  # times `threshold` is higher to the side of before the last change; its sign is that
+    lacked: FloatArray = _plain()  # records since the restart that lacked the feature: they say nothing of it
 
     # Of the stream, in prepared units: how far it goes from record to record.
     last: FloatArray = _step()  # its last record
@@ -127,6 +128,8 @@ class WatchState(Table):
     bottom: FloatArray = _step()  # between which all of its records have been
     top: FloatArray = _step()
     away: FloatArray = _step()  # records in a row that are further beyond these than they are apart
+    absent: FloatArray = _step()  # records that lacked it
+    absent_before: FloatArray = _step()  # of these, the ones before `moved`
 
     seen: IntArray = _number(high="records")  # records since the restart
     check: IntArray = _number()  # of them at which the next baseline is due

@@ -59,6 +59,30 @@ def _leap(largest, allowed, theta, leaps):
 
 
 @jit
+def is_partial(x):
+    """Whether a record lacks a feature."""
+    found = False
+    for i in range(len(x)):
+        found |= np.isnan(x[i])
+    return found
+
+
+@jit
+def _has_lacked(state, k):
+    """Whether channels of a unit have numbers of records of their own."""
+    found = False
+    for i in range(state.mean.shape[1]):
+        found |= state.lacked[k, i] > 0.0
+    return found
+
+
+@inline
+def own_records(state, k, i, records):
+    """Return how many records of a unit, of so many behind the first 32, the sums of a channel are made of."""
+    return records - state.began[k, i] - state.lacked[k, i]
+
+
+@jit
 def _measure(state, k, rules, records):
     """Write mean and spread of every channel; return the variances of values and of absolute values.
 
@@ -68,9 +92,9 @@ def _measure(state, k, rules, records):
     variance, variance_q = np.empty(channels), np.empty(channels)
     first, inside = state.watched[k] == 0, state.bases[k] > 0
     for i in range(channels):
-        # Of a range that is measured anew there is none yet.
-        own = max(records - state.began[k, i], 1.0)
-        mu, al = state.total[k, i] / own, state.sizes[k, i] / own
+        # Of a range that is measured anew there is none yet; where records lack it the last block may be incomplete.
+        own = max(own_records(state, k, i, records), 1.0)
+        mu, al = (state.total[k, i] + state.block[k, i]) / own, (state.sizes[k, i] + state.size_block[k, i]) / own
         variance[i] = max(state.squares[k, i] / own - mu * mu, _LEAST_VARIANCE)
         variance_q[i] = max(state.squares[k, i] / own - al * al, _LEAST_SPREAD)
         state.mean[k, i], state.size[k, i] = mu, al
@@ -126,9 +150,9 @@ def take_baseline(state, k, rules, records, base):
                 far += max(up, down)
             else:
                 up = down = far / rules.root
-        own, late = records - state.began[k, i], records >= _LATE * base
+        own, late = own_records(state, k, i, records), records >= _LATE * base
         blocks, known = (state.block_squares[k, i], state.block_products[k, i]), state.inflation[k, i]
-        t = _inflation(blocks, state.mean[k, i], variance[i], known, own, late, rules.leaps) if own > 0 else np.inf
+        t = _inflation(blocks, state.mean[k, i], variance[i], known, own, late, rules.leaps) if own >= base else np.inf
         # Where it is unknown for what goes to and fro, it is for absolute values, and sums that hold the feature.
         blind |= returning and t == np.inf
         t = np.inf if blind and i >= rules.d else t
@@ -149,7 +173,7 @@ def take_baseline(state, k, rules, records, base):
             state.back[k, i] *= max(back / high, 1.0)
         blocks, known = (state.size_squares[k, i], state.size_products[k, i]), state.size_inflation[k, i]
         t = np.inf
-        if not hidden and own > layout.BLOCK:
+        if not hidden and own >= base:
             t = _inflation(blocks, state.size[k, i], variance_q[i], known, own, late, rules.leaps)
         if first or state.size_threshold[k, i] == np.inf or t == np.inf:
             state.size_cusum[k, i], state.size_onset[k, i] = 0.0, state.seen[k]
@@ -181,24 +205,34 @@ def _measure_range(state, k, rules, seen, x):
     """
     d = rules.d
     for i in range(d):
+        if np.isnan(x[i]):
+            state.lacked[k, i] += 1.0
+            continue
         e = x[i] - state.middle[k, i]
-        state.middle[k, i] += e / (seen + 1)
+        state.middle[k, i] += e / (seen + 1 - state.lacked[k, i])
         state.gain[k, i] += e * (x[i] - state.middle[k, i])
     if seen == layout.RANGE - 1:
         for i in range(d):
             least = max(state.old_spread[k, i], layout.FLOOR) if rules.leaps else layout.FLOOR
-            state.gain[k, i] = 1.0 / max(np.sqrt(state.gain[k, i] / 31), least)
+            state.gain[k, i] = 1.0 / max(np.sqrt(state.gain[k, i] / max(31 - state.lacked[k, i], 1)), least)
+            state.lacked[k, i] = 0.0
         state.middle[k, d:], state.gain[k, d:] = 0.0, 1.0
 
 
 @jit
-def _standardise(state, k, rules, x, value, clipped, size, still):
+def _standardise(state, k, rules, x, value, clipped, size, still, lacks):
     """Write the value of every channel in widths of its range, that cut at three of them, and the absolute of this.
 
     Of a feature that has been reported as stuck, and of sums that hold one, the means of a watched unit stand for them.
+    What a record lacks, and sums that hold it, are NaN: they are as if it had not come.
     """
-    d = rules.d
+    d, hidden = rules.d, False
     for i in range(d):
+        if lacks and np.isnan(x[i]):
+            value[i], clipped[i] = np.nan, 0.0
+            # What never comes is in no sum.
+            hidden |= state.whole[k, i] != 0.0
+            continue
         v = (x[i] - state.middle[k, i]) * state.gain[k, i]
         value[i] = v = min(max(v, -layout.FARTHEST), layout.FARTHEST)
         clipped[i] = v = min(max(v, -layout.CLIP), layout.CLIP)
@@ -209,26 +243,53 @@ def _standardise(state, k, rules, x, value, clipped, size, still):
             one += clipped[i]
             other += state.sign[i] * clipped[i]
         for i, total in ((d, one), (d + 1, other)):
-            value[i] = total / rules.root
+            value[i] = np.nan if hidden else total / rules.root
             clipped[i] = min(max(value[i], -layout.CLIP), layout.CLIP)
             size[i] = abs(clipped[i])
     for i in range(len(value)) if still and state.watched[k] == 1 else range(0):
-        if i >= d or state.held[i] >= HELD_STUCK:
+        if (i >= d or state.held[i] >= HELD_STUCK) and not np.isnan(value[i]):
             value[i] = clipped[i] = state.mean[k, i]
             size[i] = state.size[k, i]
             state.squares[k, i] += 1.0 / (state.inverse_spread[k, i] * state.inverse_spread[k, i])
 
 
+@inline
+def _close_block(state, k, i, first):
+    """Add the present block of a channel to the sums that a baseline is made of."""
+    state.total[k, i] += state.block[k, i]
+    state.sizes[k, i] += state.size_block[k, i]
+    b, a = state.block[k, i] / layout.BLOCK, state.size_block[k, i] / layout.BLOCK
+    state.block_squares[k, i] += b * b
+    state.size_squares[k, i] += a * a
+    if not first:
+        state.block_products[k, i] += b * state.before[k, i]
+        state.size_products[k, i] += a * state.size_before[k, i]
+    state.before[k, i], state.size_before[k, i] = b, a
+    state.block[k, i] = state.size_block[k, i] = 0.0
+
+
 @jit
-def _sum_up(state, k, value, clipped, size):
-    """Add a record to the sums of the present block."""
+def _sum_up(state, k, value, clipped, size, partly):
+    """Add a record to the sums of the present blocks."""
     for i in range(state.mean.shape[1]):
+        if partly and np.isnan(value[i]):
+            state.lacked[k, i] += 1.0
+            continue
         y = clipped[i]
         state.whole[k, i] += value[i]
         state.power[k, i] += value[i] * value[i]
         state.squares[k, i] += y * y
         state.block[k, i] += y
         state.size_block[k, i] += size[i]
+
+
+@jit
+def _close_blocks(state, k, value, records):
+    """Close the blocks that a record ends, where channels have numbers of their own."""
+    for i in range(state.mean.shape[1]):
+        own = own_records(state, k, i, records)
+        if own % layout.BLOCK == 0 and not np.isnan(value[i]):
+            _close_block(state, k, i, own == layout.BLOCK)
 
 
 @inline
@@ -244,10 +305,12 @@ def _accumulate(before, onset, excess, up, down, now):
 
 
 @jit
-def _follow(state, k, seen, value, clipped, size):
+def _follow(state, k, seen, value, clipped, size, partly):
     """Move the cumulative sums of a watched unit; return whether one is beyond its threshold."""
     alarm, now = False, float(seen)
     for i in range(state.mean.shape[1]):
+        if partly and np.isnan(value[i]):
+            continue
         y = clipped[i]
         state.late[k, i] += (value[i] - state.late[k, i]) * 0.0625
         excess = (y - state.mean[k, i]) * state.inverse_spread[k, i]
@@ -265,22 +328,6 @@ def _follow(state, k, seen, value, clipped, size):
 
 
 @jit
-def _close_block(state, k, first):
-    """Add the present block to the sums that a baseline is made of."""
-    for i in range(state.mean.shape[1]):
-        state.total[k, i] += state.block[k, i]
-        state.sizes[k, i] += state.size_block[k, i]
-        b, a = state.block[k, i] / layout.BLOCK, state.size_block[k, i] / layout.BLOCK
-        state.block_squares[k, i] += b * b
-        state.size_squares[k, i] += a * a
-        if not first:
-            state.block_products[k, i] += b * state.before[k, i]
-            state.size_products[k, i] += a * state.size_before[k, i]
-        state.before[k, i], state.size_before[k, i] = b, a
-        state.block[k, i] = state.size_block[k, i] = 0.0
-
-
-@jit
 def _is_quiet(state, k):
     """Whether no cumulative sum is suspicious."""
     means, sizes = np.abs(state.cusum[k]), np.abs(state.size_cusum[k])
@@ -288,10 +335,10 @@ def _is_quiet(state, k):
 
 
 @jit
-def learn_record(state, k, rules, x, offset, time, still):
+def learn_record(state, k, rules, x, offset, time, still, lacks):
     """Let a unit take a record, and return whether one of its channels is beyond its threshold.
 
-    `still` is whether any feature has been reported as stuck.
+    `still` is whether any feature has been reported as stuck, `lacks` whether the record lacks one.
     """
     seen = state.seen[k]
     state.seen[k] = seen + 1
@@ -301,14 +348,17 @@ def learn_record(state, k, rules, x, offset, time, still):
         _measure_range(state, k, rules, seen, x)
         return False
     value, clipped, size = state.room[0], state.room[1], state.room[2]
-    _standardise(state, k, rules, x, value, clipped, size, still)
-    _sum_up(state, k, value, clipped, size)
+    _standardise(state, k, rules, x, value, clipped, size, still, lacks)
+    records = seen - (layout.RANGE - 1)
+    _sum_up(state, k, value, clipped, size, lacks)
     alarm = False
     if state.watched[k]:
-        alarm = _follow(state, k, seen, value, clipped, size)
-    records = seen - (layout.RANGE - 1)
-    if records % layout.BLOCK == 0:
-        _close_block(state, k, records == layout.BLOCK)
+        alarm = _follow(state, k, seen, value, clipped, size, lacks)
+    if lacks or _has_lacked(state, k):
+        _close_blocks(state, k, value, records)
+    elif records % layout.BLOCK == 0:
+        for i in range(state.mean.shape[1]):
+            _close_block(state, k, i, records == layout.BLOCK)
     if records == state.check[k]:
         _check_baseline(state, k, rules, alarm)
     return alarm
@@ -319,21 +369,24 @@ def _check_baseline(state, k, rules, alarm):
     """Take a unit's baseline, which is due after a record, unless the unit is suspicious."""
     records, base = state.seen[k] - layout.RANGE, layout.BASE if k else layout.STREAM_BASE
     if not alarm and (not state.watched[k] or _is_quiet(state, k)):
-        if rules.leaps > 0 and records < _LATE * base:
-            _measure_again(state, k, rules, records)
+        if rules.leaps > 0:
+            _measure_again(state, k, rules, records, base)
         take_baseline(state, k, rules, records, base)
     state.check[k] = 2 * records
 
 
 @jit
-def _measure_again(state, k, rules, records):
+def _measure_again(state, k, rules, records, base):
     """Measure the ranges anew in which most values were cut, or hardly differ, of features that are not watched yet.
 
     A wave, or a device that starts, goes far in a day, and nowhere in its first 32 records.
     """
     found = False
     for i in range(rules.d):
-        own = records - state.began[k, i]
+        own = own_records(state, k, i, records)
+        # Later on only of what has come late.
+        if own < layout.RANGE or (records >= _LATE * base and 2 * state.lacked[k, i] <= records):
+            continue
         if state.watched[k] == 1 and state.threshold[k, i] < np.inf:
             continue
         g, at = state.gain[k, i], state.whole[k, i] / own
@@ -353,7 +406,8 @@ def _measure_again(state, k, rules, records):
 @jit
 def _forget(state, k, i, records):
     """Let the sums of a channel begin anew."""
-    state.began[k, i] = records
+    state.began[k, i], state.lacked[k, i] = records, 0.0
+    state.block[k, i] = state.size_block[k, i] = 0.0
     state.whole[k, i] = state.power[k, i] = state.total[k, i] = state.squares[k, i] = state.sizes[k, i] = 0.0
     state.before[k, i] = state.size_before[k, i] = state.block_squares[k, i] = state.block_products[k, i] = 0.0
     state.size_squares[k, i] = state.size_products[k, i] = 0.0
@@ -364,16 +418,20 @@ _MOST_VOTES = 64
 
 @jit
 def _nearest(state, cells, x, still):
-    """Return the cell whose centre is nearest, the first of equally near ones; what is stuck says nothing of it."""
-    best, found = np.inf, 0
+    """Return the cell whose centre is nearest, the first of equally near ones; what is stuck says nothing of it.
+
+    It is -1 of a record that lacks all else.
+    """
+    best, found = np.inf, -1
     for c in range(cells):
-        total = 0.0
+        total, own = 0.0, 0
         for i in range(len(x)):
-            if still and state.held[i] >= HELD_STUCK:
+            if np.isnan(x[i]) or (still and state.held[i] >= HELD_STUCK):
                 continue
+            own += 1
             e = x[i] - state.centre[c, i]
             total += e * e
-        if total < best:
+        if total < best and own > 0:
             best, found = total, c
     return found
 
@@ -400,17 +458,19 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
     for t in range(start, len(batch)):
         state.records += 1
         x, offset, time = batch[t], offsets[t], times[t]
-        rough = rules.leaps > 0 and follow_steps(state, x, grain[t % len(grain)])
+        lacks = is_partial(x)
+        rough = rules.leaps > 0 and follow_steps(state, x, grain[t % len(grain)], lacks)
         # While baselines are new ones a change of steps waits: their end would say nothing of it.
         rough = rough and state.watched[0] == 1 and not is_settling(state, rules, units)
         if state.records % layout.BLOCK == 0:
             still = is_any_stuck(state)
-        alarm = learn_record(state, 0, rules, x, offset, time, still) | rough
-        if units > 1 and not (still and state.held.min() >= HELD_STUCK):
+        alarm = learn_record(state, 0, rules, x, offset, time, still, lacks) | rough
+        if units > 1:
             k = _nearest(state, cells, x, still) + 1
-            state.count[k] += 1
-            _vote(state, k, answers[t])
-            alarm |= learn_record(state, k, rules, x, offset, time, still)
+            if k > 0:
+                state.count[k] += 1
+                _vote(state, k, answers[t])
+                alarm |= learn_record(state, k, rules, x, offset, time, still, lacks)
         if units > 1 and state.records % layout.SHARE_BLOCK == 0:
             # While a feature is stuck, or may be, records go to other cells, or to none.
             is_known = state.count.sum() == layout.SHARE_BLOCK and not may_be_stuck(state, rules.d)

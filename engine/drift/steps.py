@@ -10,7 +10,7 @@ import numpy as np
 from resonance.engine.base import BoolArray, FloatArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.layout import WatchState
-from resonance.kernels.arithmetic import jit, log
+from resonance.kernels.arithmetic import inline, jit, log
 
 NOISY = 2.5
 """How many times the most there was the mean step of late is of a feature that is noisy."""
@@ -48,14 +48,20 @@ _FARTHEST, _FEW = 8.0, 64
 """Mean steps that one step counts at most, and records before which it counts as it is."""
 
 
+@inline
+def _pause(state, i):
+    """Return how many records with a feature it has not changed for."""
+    return state.records - state.moved[i] - (state.absent[i] - state.absent_before[i])
+
+
 @jit
 def _beyond(state, i):
     """Return the mean step of late in bounds of what is noisy, and the present pause in those of what is stuck."""
     if not 0.0 < state.most[i] <= _EVEN * state.least[i]:
         return 0.0, 0.0
-    pause = state.records - state.moved[i]
+    pause = _pause(state, i)
     due = min(pause * state.changes[i] / _CHANGES, pause / max(_PAUSES * state.longest[i], 1.0))
-    if state.changes[i] * state.moved[i] < _SEVERAL:
+    if state.changes[i] * (state.moved[i] - state.absent_before[i]) < _SEVERAL:
         due = 0.0
     return state.rough[i] / (NOISY * state.most[i]), due
 
@@ -108,25 +114,30 @@ def _leave(state, i, x, known):
 
 
 @jit
-def follow_steps(state, x, grain):
+def follow_steps(state, x, grain, lacks):
     """Take the step to a record; return whether a feature is stuck or noisy.
 
-    `grain` is how far apart values of a feature may be that were one before they were spread over their rounding.
+    `grain` is how far apart values of a feature may be that were one before they were spread over their rounding. Where
+    a record `lacks` a feature, as NaN, it is for this one as if it had not come.
     """
     # After a change of the stream its steps may be other ones, too.
     alarm, records = False, state.records
     known, rate = records - state.steady > layout.STREAM_BASE, max(_RATE, 1.0 / records)
-    if records == 1:
-        state.bottom[:] = state.top[:] = x
     leaves = False
     for i in range(len(x)):
+        if lacks and np.isnan(x[i]):
+            state.absent[i] += 1.0
+            state.steps[i] += state.rough[i]
+            continue
+        if state.absent[i] == records - 1:
+            state.bottom[i] = state.top[i] = state.last[i] = x[i]
         leaves |= (x[i] < state.bottom[i]) | (x[i] > state.top[i]) | (state.away[i] > 0.0)
-        step = abs(x[i] - state.last[i]) if records > 1 else 0.0
+        step = abs(x[i] - state.last[i])
         state.last[i] = x[i]
         is_change = step > max(_CHANGE * state.least[i], grain[i])
         if is_change:
-            pause = records - state.moved[i]
-            state.moved[i] = records
+            pause = _pause(state, i)
+            state.moved[i], state.absent_before[i] = records, state.absent[i]
             # The share stands still while nothing changes.
             state.changes[i] += (1.0 / pause - state.changes[i]) * min(pause * rate, 1.0)
             part = _KNOWN / _PAUSES if state.held[i] >= HELD_STUCK else 1.0
@@ -134,7 +145,8 @@ def follow_steps(state, x, grain):
         is_bounded = records > _FEW and state.most[i] > 0.0
         state.steps[i] += min(step, _FARTHEST * state.most[i]) if is_bounded else step
     for i in range(len(x)) if leaves else range(0):
-        _leave(state, i, x[i], known)
+        if not (lacks and np.isnan(x[i])):
+            _leave(state, i, x[i], known)
     if records % layout.BLOCK != 0:
         return False
     for i in range(len(x)):

@@ -25,7 +25,7 @@ from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import require, stored_fields
 
-REVISION: Final = 5
+REVISION: Final = 6
 """Raised with every change that alters what a watch reports, or the members of its state."""
 
 KIND: Final = "drift"
@@ -107,7 +107,7 @@ class DriftWatch(Parametrised):
         Parameters
         ----------
         X : array_like of shape (n, dimension), n <= `room`
-            Prepared records.
+            Prepared records; NaN where one lacks a feature, whatever stands for it elsewhere.
         answers : ndarray of int64, shape (n,)
             Cluster of each on the first level; -1 for none.
         offsets, times : ndarray of int64, shape (n,)
@@ -249,6 +249,9 @@ class DriftWatch(Parametrised):
                 places = np.repeat(arrays["steps"][:, :1], 2, axis=1)
                 arrays["steps"] = np.column_stack((arrays["steps"], places, np.zeros(dimension)))
                 arrays["head"] = np.append(arrays["head"][:-1], arrays["head"][:1])
+            if arrays["steps"].shape == (dimension, 13):  # Records that lack a feature counted like others then.
+                arrays["steps"] = np.column_stack((arrays["steps"], np.zeros((dimension, 2))))
+                arrays["plain"] = np.concatenate((arrays["plain"], np.zeros((cells + 1, 1, channels_of(dimension)))), 1)
             watch._state = new_state(dimension, cells)
             put_state(watch._state, arrays)
         except (KeyError, TypeError, ValueError, IndexError, ParameterError) as error:

@@ -178,11 +178,15 @@ class Preparation:
         self._prepared(rows)
         self._held.append(rows.copy())
 
+    def held_rows(self) -> FloatArray:
+        """Return the raw records of the warm-up that are held now."""
+        return np.concatenate([np.empty((0, len(self.features))), *self._held])
+
     def freeze(self) -> FloatArray:
         """Learn everything from the held records and return these, prepared, in order; shape (held, dimension)."""
         if self.ready:
             raise RuntimeError("the scale is frozen already")
-        raw = np.concatenate([np.empty((0, len(self.features))), *self._held])
+        raw = self.held_rows()
         is_first = self._rescales and len(raw) < self.warmup_records
         spread = self._learn(raw, is_first)
         self.ready = True
@@ -281,6 +285,18 @@ class Preparation:
         grain, bent = self._grain
         return self._columns.bend_grain(grain, bent, prepared) if bent else grain
 
+    def without_means(self, prepared: FloatArray, raw: ArrayLike) -> FloatArray:
+        """Return prepared records with NaN in each column where the mean, which says nothing new, stands for a value.
+
+        `raw` are the records that they were. Principal axes hold all features, so that they stay as they are.
+        """
+        if self._parameters.missing != "mean" or self._axes is not None:
+            return prepared
+        lacks = np.isnan(raw)
+        if not lacks.any():
+            return prepared
+        return np.where(np.repeat(lacks, np.maximum(self._columns.table.values, 1), axis=1), np.nan, prepared)
+
     def transform_next(self, X: ArrayLike) -> FloatArray:
         """Prepare records that are not learned, each as `apply` would the next one; nothing changes."""
         return self._prepared(self._columns.spread(self._rows(X), self._number, 0))[0]
@@ -314,7 +330,7 @@ class Preparation:
         after, faults, *_ = self._run(self._learn(raw, is_first=False))
         self._settle()
         # What is too far away for its new scale stays where it was.
-        return Settling(before, np.where(faults[:, 1:] > 0, before, after))
+        return Settling(before, np.where(faults[:, 1:] > 0, before, after), raw)
 
     def check(self, X: ArrayLike) -> dict[int, str]:
         """Return what is wrong with which record: empty when `apply`, or `hold`, takes them all.
@@ -380,7 +396,7 @@ class Preparation:
             "warmup_records": self.warmup_records,
             **{name: getattr(self, name) for name in _COUNTED},
         }
-        held = np.concatenate([np.empty((0, len(self.features))), *self._held])
+        held = self.held_rows()
         arrays = {**self._columns.arrays(), "held": held}
         if self._parameters.robust:
             header["number"] = self._number

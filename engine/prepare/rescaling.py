@@ -56,6 +56,8 @@ class Settling(NamedTuple):
     before: FloatArray
     """Shape (warmup_records, dimension), like `after`."""
     after: FloatArray
+    raw: FloatArray
+    """Shape (warmup_records, features): as they came."""
 
 
 @jit

@@ -81,7 +81,7 @@ class Suggestion:
     text_path: str | None = None
     """Path to texts that give clusters keywords, where their features are numbers without names."""
     texts: list[str] = field(default_factory=list)
-    """Columns of texts that come again and are nothing of all that: `prepare.categories` makes them features."""
+    """Columns of texts that come again, or of true and false, and of nothing else: `prepare.categories` takes them."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class Suggestion:
         notes = [*self.notes]
         if self.texts:
             them = "it" if len(self.texts) == 1 else "them"
-            notes.append(Note(f"left out: {some_of(self.texts, LISTED)} (text; prepare.categories takes {them})"))
+            notes.append(Note(f"left out: {some_of(self.texts, LISTED)} (no number; prepare.categories takes {them})"))
         if reasons := [f"{path} ({reason})" for path, reason in self.left_out.items()]:
             notes.append(Note(f"left out of the features: {some_of(reasons, LISTED)}"))
         return notes
@@ -251,8 +251,10 @@ def _has_few_texts(column: Column, records: int) -> bool:
 
 
 def _comes_again(seen: FileSurvey, path: str) -> bool:
-    """Return whether a column has texts that come again, and are no numbers in another way of writing."""
+    """Return whether a column has texts that come again, and are no numbers in another way of writing; or flags."""
     column = seen.columns[path]
+    if column.only(bool):
+        return True
     return column.only(str) and not column.unique and len(column.words) > 1 and as_text(column) is None
 
 

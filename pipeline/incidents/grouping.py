@@ -84,6 +84,11 @@ class Episode:
         """When it began: an alert `unlike` or `missing` knows the record, a drift only about."""
         return self._about if self._known == inf else self._known
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the record is known with which it began."""
+        return self._known < inf or self.family in QUIET
+
     def add(self, sign: Sign) -> None:
         """Take a sign."""
         self._moves = None

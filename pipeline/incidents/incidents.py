@@ -30,6 +30,9 @@ NEARLY_ALL: Final = 0.9
 ABRUPT: Final = 0.9
 """Share of the records that are unlike from the first one on where a stream broke, though it is hardly off."""
 
+ABOUT_RECORDS: Final = 24
+"""Records by which a drift may seem to have begun earlier than it did."""
+
 ROUNDED: Final = 0.001
 """Part of another mean of a feature by which one that is beyond 0 is 0."""
 
@@ -236,7 +239,11 @@ def _has_become(mine: Mapping[str, float], theirs: Mapping[str, float], usual: M
 
 def _since(ordered: Sequence[Episode]) -> float:
     """Return when the first streams of an incident began; one that began far before most others does not count."""
-    first = ordered[len(ordered) // 10]
+    later = ordered[len(ordered) // 10 :]
+    first = later[0]
+    # What only drifts show began about then, rather too early: of many the middle is nearer, or what is known.
+    near = [each for each in later if each.began - first.began <= ABOUT_RECORDS * first.pace]
+    first = first if first.is_known else next((each for each in near if each.is_known), near[(len(near) - 1) // 2])
     # To the minute of streams with a record a minute, or fewer: it is known to about a record.
     step = 60.0 if first.pace >= 60.0 else 1.0 if first.pace >= 1.0 else 0.001
     return step * round(first.began / step)

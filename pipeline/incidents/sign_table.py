@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, describes, seconds
 from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, heard, silences_of
 from resonance.pipeline.task.alerts.alert_table import place_of
-from resonance.pipeline.task.alerts.sentences import percent
+from resonance.pipeline.task.alerts.sentences import one_of
 from resonance.schemas import AlertSeverity
 
 FOLLOWED: Final = ("alerts", "drift_events", "cluster_events")
@@ -307,7 +307,9 @@ class SignTable:
         if rule == "missing":
             # At its end it knows in how many records.
             count = f"in {at_end['missing']:,.0f} records, " if "missing" in at_end else ""
-            text = f"{count}usually in {percent(evidence['usual'])} of {'them' if count else 'the records'}"
+            usual = one_of(evidence["usual"])
+            of = "" if usual.startswith("1 of") else " of them" if count else " of the records"
+            text = f"{count}usually in {usual}{of}"
         stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, onset, since,

@@ -1,7 +1,7 @@
 """The drift watch as its specification has it, in plain Python: one float at a time."""
 
 from dataclasses import dataclass, field
-from math import inf, sqrt
+from math import inf, isnan, nan, sqrt
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +13,8 @@ FIELDS = (
     *("SY", "SYY", "SA", "BY", "BA", "PY", "PA", "BYY", "BYP", "BAA", "BAP"),
     *OUTLIVING,
 )
-PLAIN = ("W", "WW", "FROM", "U", "OLDU", "BACK")
-STEPS = ("X", "SUM", "R", "LO", "HI", "AT", "N", "MOVED", "LONG", "HELD", "BOTTOM", "TOP", "AWAY")
+PLAIN = ("W", "WW", "FROM", "U", "OLDU", "BACK", "LACK")
+STEPS = ("X", "SUM", "R", "LO", "HI", "AT", "N", "MOVED", "LONG", "HELD", "BOTTOM", "TOP", "AWAY", "GONE", "GONEM")
 SHARE_OUTLIVING = ("OLDR", "PREVR", "RLO", "RHI")
 SHARE = (
     *("SN", "SNN", "SNP", "PN", "P0", "HU", "MU", "HD", "MD", "HR", "WU", "WD", "OU", "OD", "BU", "BD"),
@@ -87,7 +87,7 @@ class PlainDrift:
         rough = bool(self.leaps) and self.follow_steps(x, grain or [0.0] * self.d)
         rough = rough and bool(self.units[0].number.WATCHED) and not self.settling()
         watching = [self.units[0]]
-        if len(self.centres) >= 2 and not all(c.HELD >= 2 for c in self.steps):
+        if len(self.centres) >= 2 and not all(c.HELD >= 2 or isnan(v) for c, v in zip(self.steps, x, strict=True)):
             distances = [self.distance(x, centre) for centre in self.centres]
             own = self.units[1 + distances.index(min(distances))]
             n = own.number
@@ -135,7 +135,7 @@ class PlainDrift:
     def distance(self, x: list[float], centre: list[float]) -> float:
         total = 0.0
         for i in range(self.d):
-            if self.steps[i].HELD >= 2:
+            if self.steps[i].HELD >= 2 or isnan(x[i]):
                 continue
             e = x[i] - centre[i]
             total += e * e
@@ -144,17 +144,23 @@ class PlainDrift:
     def follow_steps(self, x: list[float], grain: list[float]) -> bool:
         alarm, known = False, self.t - self.steady > 512
         for c, v, g in zip(self.steps, x, grain, strict=True):
-            step = abs(v - c.X) if self.t > 1 else 0.0
-            if self.t == 1:
-                c.BOTTOM = c.TOP = v
-            c.X = v
+            if isnan(v):
+                c.GONE += 1.0
+            elif self.t == c.GONE + 1:
+                c.BOTTOM = c.TOP = c.X = v
+            step = 0.0 if isnan(v) else abs(v - c.X)
             changes = step > max(0.04 * c.LO, g)
             if changes:
-                pause, c.MOVED = self.t - c.MOVED, float(self.t)
+                pause = self.pause(c)
+                c.MOVED, c.GONEM = float(self.t), c.GONE
                 c.N += (1.0 / pause - c.N) * min(pause * max(1.0 / 512.0, 1.0 / self.t), 1.0)
                 c.LONG = max(c.LONG, pause * (1.2 / 3.0 if c.HELD >= 2 else 1.0))
-            self.leave(c, v, known)
-            c.SUM += min(step, 8.0 * c.HI) if self.t > 64 and c.HI > 0.0 else step
+            if isnan(v):
+                c.SUM += c.R
+            else:
+                self.leave(c, v, known)
+                c.SUM += min(step, 8.0 * c.HI) if self.t > 64 and c.HI > 0.0 else step
+                c.X = v
             if self.t % 8:
                 continue
             step, c.SUM = c.SUM / 8, 0.0
@@ -177,6 +183,10 @@ class PlainDrift:
             alarm |= known and c.HELD == 0 and (self.t - c.AT >= 128 or stuck >= 1.0)
             alarm |= c.AWAY >= 32 and not self.unclear(self.steps.index(c))
         return alarm
+
+    def pause(self, c: Any) -> float:
+        """Return how many records with a feature it has not changed for."""
+        return float(self.t - c.MOVED - (c.GONE - c.GONEM))
 
     def leave(self, c: Any, v: float, known: bool) -> None:
         """Count the records in a row that are further beyond all before than that is wide, and no ordinary steps."""
@@ -204,9 +214,9 @@ class PlainDrift:
         """Return how noisy a feature is, and how stuck, 1 at the bounds."""
         if not 0.0 < c.HI <= 4.0 * c.LO:
             return 0.0, 0.0
-        pause = self.t - c.MOVED
+        pause = self.pause(c)
         due = min(pause * c.N / 30.0, pause / max(3.0 * c.LONG, 1.0))
-        return c.R / (2.5 * c.HI), 0.0 if c.N * c.MOVED < 8.0 else due
+        return c.R / (2.5 * c.HI), 0.0 if c.N * (c.MOVED - c.GONEM) < 8.0 else due
 
     def unclear(self, i: int) -> bool:
         """Whether a feature, or one of those in a sum, may be stuck."""
@@ -240,31 +250,45 @@ class PlainDrift:
         if n < 32:
             for i in range(self.d):
                 c = unit.channels[i]
+                if isnan(x[i]):
+                    c.LACK += 1.0
+                    continue
                 e = x[i] - c.C
-                c.C += e / (n + 1)
+                c.C += e / (n + 1 - c.LACK)
                 c.G += e * (x[i] - c.C)
             if n == 31:
                 for i, c in enumerate(unit.channels):
                     least = max(c.OLDS, 1e-3) if self.leaps else 1e-3
-                    c.C, c.G = (c.C, 1.0 / max(sqrt(c.G / 31), least)) if i < self.d else (0.0, 1.0)
+                    c.C, c.G = (c.C, 1.0 / max(sqrt(c.G / max(31 - c.LACK, 1)), least)) if i < self.d else (0.0, 1.0)
+                    c.LACK = 0.0
             return False
         nb = n - 31
         still = [c.HELD >= 2 and bool(number.WATCHED) for c in self.steps]
         still += [any(still)] * (self.ch - self.d)
-        value = [clip((v - c.C) * c.G, -1000.0, 1000.0) for v, c in zip(x, unit.channels, strict=False)]
-        y = [clip(v, -3.0, 3.0) for v in value]
+        value = [
+            v if isnan(v) else clip((v - c.C) * c.G, -1000.0, 1000.0) for v, c in zip(x, unit.channels, strict=False)
+        ]
+        y = [0.0 if isnan(v) else clip(v, -3.0, 3.0) for v in value]
         if self.d >= 2:
             one = other = 0.0
             for i in range(self.d):
                 one += y[i]
                 other += -y[i] if bin(i).count("1") % 2 else y[i]
-            value += [one / sqrt(self.d), other / sqrt(self.d)]
-            y += [clip(v, -3.0, 3.0) for v in value[self.d :]]
+            lacks = any(isnan(v) and c.W != 0.0 for v, c in zip(x, unit.channels, strict=False))
+            value += [nan, nan] if lacks else [one / sqrt(self.d), other / sqrt(self.d)]
+            y += [v if lacks else clip(v, -3.0, 3.0) for v in value[self.d :]]
         value, y = (
-            [c.MU if held else v for c, held, v in zip(unit.channels, still, of, strict=True)] for of in (value, y)
+            [
+                c.MU if held and not isnan(w) else v
+                for c, held, v, w in zip(unit.channels, still, of, value, strict=True)
+            ]
+            for of in (value, y)
         )
         alarm = False
         for i, (c, v, w, held) in enumerate(zip(unit.channels, value, y, still, strict=True)):
+            if isnan(v):
+                c.LACK += 1.0
+                continue
             c.W += v
             c.WW += v * v
             if held:
@@ -276,22 +300,22 @@ class PlainDrift:
             if number.WATCHED:
                 # The steps of what may be stuck say more soon.
                 alarm |= self.follow(c, v, w, a, n) and not self.unclear(i if unit is self.units[0] else self.d)
-        if nb % 8:
-            return alarm
-        for c in unit.channels:
+            own = nb - c.FROM - c.LACK
+            if own % 8:
+                continue
             c.SY += c.BY
             c.SA += c.BA
             b, a = c.BY / 8, c.BA / 8
             c.BYY += b * b
             c.BAA += a * a
-            if nb > 8:
+            if own > 8:
                 c.BYP += b * c.PY
                 c.BAP += a * c.PA
             c.PY, c.PA, c.BY, c.BA = b, a, 0.0, 0.0
         if nb == number.CHECK:
             suspicious = any(abs(c.S) >= 0.25 * c.HS or abs(c.Q) >= 0.25 * c.HQ for c in unit.channels)
             if not alarm and not (number.WATCHED and suspicious):
-                if self.leaps and nb < 8 * unit.base:
+                if self.leaps:
                     self.again(unit, nb)
                 self.baseline(unit, nb)
             number.CHECK = 2 * nb
@@ -301,9 +325,9 @@ class PlainDrift:
         """Measure ranges anew that do not hold, of features that are not watched yet."""
         found = []
         for c in unit.channels[: self.d]:
-            if unit.number.WATCHED and inf > c.HS:
+            own, least = n - c.FROM - c.LACK, c.G * 1e-3 >= 1
+            if own < 32 or (n >= 8 * unit.base and n >= c.LACK * 2) or (unit.number.WATCHED and inf > c.HS):
                 continue
-            own, least = n - c.FROM, c.G * 1e-3 >= 1
             at = c.W / own
             var = max(c.WW / own - at * at, 0.0)
             if 4 * own < c.SYY or (var > 4 if least else var < 0.25):
@@ -311,7 +335,7 @@ class PlainDrift:
                 c.G = 1.0 / max(sqrt(var) / c.G, 1e-3)
                 found.append(c)
         for c in found + (unit.channels[self.d :] if found else []):
-            c.FROM = float(n)
+            c.FROM, c.LACK, c.BY, c.BA = float(n), 0.0, 0.0, 0.0
             c.SY = c.SYY = c.SA = c.W = c.WW = c.PY = c.PA = c.BYY = c.BYP = c.BAA = c.BAP = 0.0
 
     def follow(self, c: Any, v: float, y: float, a: float, n: int) -> bool:
@@ -337,8 +361,8 @@ class PlainDrift:
         variances = []
         inside = number.BASES > 0
         for c in unit.channels:
-            own = max(n - c.FROM, 1.0)
-            c.MU, c.AL = c.SY / own, c.SA / own
+            own = max(n - c.FROM - c.LACK, 1.0)
+            c.MU, c.AL = (c.SY + c.BY) / own, (c.SA + c.BA) / own
             c.U = c.C + c.W / (own * c.G)
             var, va = max(c.SYY / own - c.MU * c.MU, 0.25), max(c.SYY / own - c.AL * c.AL, 0.04)
             variances.append((var, va))
@@ -361,8 +385,8 @@ class PlainDrift:
                 far += max(up, down)
             elif self.ordinary <= number.RETURNS:
                 up = down = far / sqrt(self.d)
-            own = n - c.FROM
-            t = self.inflation(own, c.BYY, c.BYP, c.MU, var, c.TAUS, late) if own > 0 else inf
+            own = n - c.FROM - c.LACK
+            t = self.inflation(own, c.BYY, c.BYP, c.MU, var, c.TAUS, late) if own >= unit.base else inf
             blind = blind or (returning and t == inf)
             if blind and i >= self.d:
                 t = inf
@@ -382,7 +406,7 @@ class PlainDrift:
                 c.BACK = max(high / c.HS, 1.0) if inf > c.HS else 1.0
                 c.BACK = c.BACK if half > 0 else -c.BACK
             t = inf
-            if not hidden and own > 8:
+            if not hidden and own >= unit.base:
                 t = self.inflation(own, c.BAA, c.BAP, c.AL, va, c.TAUQ, late)
             if first or inf in (c.HQ, t):
                 c.Q, c.OQ = 0.0, float(number.NN)
@@ -409,7 +433,7 @@ class PlainDrift:
     def inflation(
         self, n: float, total: float, cross: float, mean: float, var: float, known: float, late: bool
     ) -> float:
-        m, most = n // 8, n / 32
+        m, most = int(n // 8), n / 32
         if self.leaps and known > most:
             return known
         vb = total / m - mean * mean
@@ -595,19 +619,26 @@ class PlainDrift:
             clipped = now = c.C + c.MU / c.G
             before = c.U if self.leaps else clipped
             left = 1.0
-            for _ in range(min(n - onset, 400)):
+            for _ in range(min(self.since(unit, c, onset), 400)):
                 left *= 0.9375
             if left != 1:
                 now = c.C + (c.MU + (c.E - c.MU) / (1 - left)) / c.G
             now += before - clipped
             ratio = 1.0
-            if n != int(c.OQ) and c.Q != 0 and c.AL != 0:
-                ratio = max((c.AL + (c.Q / (n - int(c.OQ)) + (c.KQ if c.Q > 0 else -c.KQ)) / c.BE) / c.AL, 0.0)
+            if self.since(unit, c, int(c.OQ)) and c.Q != 0 and c.AL != 0:
+                ratio = max(
+                    (c.AL + (c.Q / self.since(unit, c, int(c.OQ)) + (c.KQ if c.Q > 0 else -c.KQ)) / c.BE) / c.AL, 0.0
+                )
             change = 0 if moved else 1 if c.Q > 0 else 2
             spread = 1.0 / (c.RHO * c.G)
             self.rows.append(
                 [3, self.t - 1, i, change, -evidence, before, now, spread, ratio, self.marked(unit, onset)]
             )
+
+    def since(self, unit: Unit, c: Any, onset: int) -> int:
+        """Return how many records since an onset have a channel."""
+        n = unit.number.NN
+        return int((n - onset) * (1.0 - c.LACK / n)) if c.LACK else n - onset
 
     def describe_steps(self, i: int, c: Any, evidence: float) -> None:
         own, before = self.steps[i], c.U
@@ -615,7 +646,7 @@ class PlainDrift:
         ratio = {"stuck": 0.0, "far": 1.0}.get(which) if which != "noisy" else own.R / (sqrt(own.LO) * sqrt(own.HI))
         at = max(self.units[0].number.NN - self.t + self.stepped(own), 0)
         onset, left = self.marked(self.units[0], at), 1.0
-        for _ in range(min(self.units[0].number.NN - at, 400)):
+        for _ in range(min(self.since(self.units[0], c, at), 400)):
             left *= 0.9375
         now = c.C + (c.MU if left == 1 else c.MU + (c.E - c.MU) / (1 - left)) / c.G
         after = now if which == "far" or abs(now - before) > 3.0 / (c.RHO * c.G) else before

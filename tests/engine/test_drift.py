@@ -465,6 +465,32 @@ def test_what_is_stuck_or_noisy_on_a_wave_is_reported(fault, change, seed):
         assert channel.ratio > 2.5 if fault == "noisy" else (channel.ratio == 0.0 and channel.after == after)
 
 
+@pytest.mark.parametrize("share", [0.03, 0.6])
+@pytest.mark.parametrize("fault", ["", "stuck", "moved"])
+def test_a_record_that_lacks_a_feature_says_nothing_of_it(fault, share):
+    """A mean in its place would wake what is stuck, hide what moves, and be a change wherever it comes more often."""
+    rng, t = np.random.default_rng(2), np.arange(12_000)
+    X = 0.2 * np.sin(2 * np.pi * t[:, None] / 1440 + np.arange(3)) + 0.02 * rng.normal(size=(len(t), 3))
+    X[rng.random(len(t)) < 0.02, 1] = np.nan
+    if fault == "stuck":
+        X[6_000:, 1] = X[5_999, 1] = 0.11
+    elif fault:
+        X[6_000:, 1] += 0.7
+    X[6_000:][rng.random(6_000) < share, 1] = X[9_000:9_200, 1] = np.nan
+    watch = DriftWatch(3, leaps=1)
+    changes, _ = learn(watch, X, np.zeros(len(t), int), found=list)
+    assert [change.kind for change in changes if change.record >= 6_000][: 1 + (fault == "moved")] == (
+        {"": [], "stuck": ["drift"], "moved": ["drift", "settled"]}[fault]
+    )
+    if fault:
+        change = next(change for change in changes if change.record >= 6_000)
+        assert change.record < 6_200 + 300 * (share > 0.5)
+        [channel] = (each for each in change.units[0].channels if each.channel == 1)
+        assert abs(change.units[0].since.offset / 2 - 6_000) < (16 if fault == "stuck" else 64)
+        assert channel.after == pytest.approx(0.11 if fault == "stuck" else 0.7, abs=0.3 * (fault == "moved"))
+        assert watch.is_open == (fault == "stuck")
+
+
 @pytest.mark.parametrize(("events", "kinds"), [((5,), []), (range(5, 3_000, 40), ["drift"])])
 def test_a_count_of_rare_events_with_one_early_is_not_stuck_before_several_more_and_one_that_had_them_is(events, kinds):
     X = np.column_stack((np.zeros(9_000), 0.2 * np.random.default_rng(0).normal(size=9_000)))
@@ -597,7 +623,8 @@ def test_a_state_that_knows_no_places_learns_them_first():
     X = wave(8_000)
     _, watch = learn(DriftWatch(2, leaps=1), X[:4_000], np.zeros(4_000, int), found=list)
     header, arrays = unpack(watch.state(), KIND, REVISION)
-    watch = DriftWatch.from_state(pack(KIND, 3, header, {**arrays, "steps": arrays["steps"][:, :10].copy()}))
+    old = {"steps": arrays["steps"][:, :10].copy(), "plain": arrays["plain"][:, :6].copy()}
+    watch = DriftWatch.from_state(pack(KIND, 3, header, {**arrays, **old}))
     X[6_000:, 0] += 2.0
     changes, _ = learn(watch, X[4_000:], np.zeros(4_000, int), found=list)
     assert 6_000 <= changes[0].record < 6_048

@@ -10,7 +10,7 @@ from tests.engine.plain_drift import FIELDS, NUMBERS, PLAIN, SHARE, STEPS, Plain
 from tests.engine.watched import clusters_at, normal, watched
 
 
-def stream(seed, d, n=5_120, k=3, **given):
+def stream(seed, d, n=5_120, k=3, lacking=False, **given):
     """Return records about k centres that change in many ways, with clusters that come, go and change their ids."""
     rng = np.random.default_rng(seed)
     centres = rng.random((k, d)) * 4.0
@@ -32,6 +32,9 @@ def stream(seed, d, n=5_120, k=3, **given):
         X[3800:4100, 1] *= 9.0
         X[4200:5600, 0] = 9.0 + 0.04 * (rng.random(1400) - 0.5)
         X[6000:, 0] += 40.0
+    if lacking:  # Also all of some records, at first one feature of all, and a lot of late.
+        X[rng.random((n, d)) < 0.1] = np.nan
+        X[:1000, 0] = X[3000:3010] = X[4500:5500:2, 0] = np.nan
     at, cluster, size, centre = [], [], [], []
     for t in range(512, n + 1, 512):
         for c in range(k if t < 3000 else k - 1):
@@ -64,11 +67,13 @@ def stream(seed, d, n=5_120, k=3, **given):
         (7, 2, {"ordinary": 5, "returning": 3, "rarity": 1e3}),
         (8, 5, {"step": 0.2, "hold": 100, "returning": 2, "leaps": 1}),
         (9, 2, {"leaps": 1, "rarity": 1e9}),
+        (11, 2, {"lacking": True, "hold": 64}),
+        (12, 5, {"leaps": 1, "lacking": True, "rarity": 1e3}),
     ],
 )
 def test_rows_and_state_are_those_of_the_specification(seed, d, given):
     data = stream(seed, d, n=8_192 if "leaps" in given else 5_120, **given)
-    plain = PlainDrift(d, **given)
+    plain = PlainDrift(d, **{name: value for name, value in given.items() if name != "lacking"})
     for t, (x, answer, offset) in enumerate(zip(data["X"], data["answer"], data["offset"], strict=True), start=1):
         plain.learn([float(each) for each in x], int(answer), int(offset), data["grain"].tolist())
         if t % 512 == 0:

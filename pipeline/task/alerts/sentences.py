@@ -65,7 +65,7 @@ _OPENED: Final[Mapping[AlertRule, str]] = {
     "drift_open": "{about} has drifted, and that is not over yet",
     "dead_letters": "{dead_letters} of {records} records of {about} were dead letters",
     "silent": "{about} has had no record for {seconds} or more; usually one comes every {usual_seconds}",
-    "missing": "{about}: {missing} records in a row came without it, usually {usual} do",
+    "missing": "{about}: {missing} records in a row came without it, usually {usual}",
 }
 """An alert may be open for days: the numbers are those with which it opened, and the sentence has to stay true."""
 
@@ -98,7 +98,9 @@ def _shown(evidence: Mapping[str, Any]) -> dict[str, str]:
 def _number(name: str, value: float) -> str:
     if name.endswith("seconds"):
         return length(value)
-    if name in ("usual", "share", "before", "after"):
+    if name == "usual":
+        return one_of(value)
+    if name in ("share", "before", "after"):
         return percent(value)
     return f"{value:,.0f}"
 
@@ -106,6 +108,11 @@ def _number(name: str, value: float) -> str:
 def percent(share: float) -> str:
     """Return a share as people say it."""
     return "less than 0.01 %" if 0.0 < share < 1e-4 else f"{100 * share:.3g} %"
+
+
+def one_of(share: float) -> str:
+    """Return how often something is as people say it: 1 of 257 where it is seldom."""
+    return f"1 of {float(f'{1 / share:.3g}'):,.0f}" if 0.0 < share < 0.01 else percent(share)
 
 
 def length(seconds: float) -> str:

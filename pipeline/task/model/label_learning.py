@@ -66,14 +66,16 @@ class LabelledRows:
     def _end_warm_up(self, position: int) -> None:
         """Learn the rows that were held back; the row at `position` counts as the cause of their events."""
         held = self._memory.release()
+        raw = self._preparation.held_rows()
         prepared = self._preparation.freeze()
+        watched = self._preparation.without_means(prepared, raw)
         marks = release(self._drift, len(held), self._result.marks, position)
         for part in parts_of(self._drift, len(held)):
             sets = [labels for _, labels in held[part]]
             step = self._engine.learn(prepared[part], sets)
             places = [position] * len(sets)
             self._result.learned_one_by_one(places, step, answered=False)
-            self._watch(prepared[part], sets, step, None if marks is None else marks.take(part), places)
+            self._watch(watched[part], sets, step, None if marks is None else marks.take(part), places)
         for features, (own, labels) in zip(prepared, held, strict=True):
             self._memory.keep(own, features if labels is None else None)
             self._memory.learned += labels is not None
@@ -86,8 +88,12 @@ class LabelledRows:
             {own_rows[i]: text for i, text in self._preparation.check(rows[own_rows]).items()} if own_rows else {}
         )
         own_rows = [position for position in own_rows if position not in problems]
-        prepared: Iterator[FloatArray] = iter(self._preparation.apply(rows[own_rows]) if own_rows else ())
+        prepared: Iterator[tuple[FloatArray, FloatArray]] = iter(())
+        if own_rows:
+            applied = self._preparation.apply(rows[own_rows])
+            prepared = zip(applied, self._preparation.without_means(applied, rows[own_rows]), strict=True)
         features: list[FloatArray] = []
+        watched: list[FloatArray] = []
         sets: list[Labels | None] = []
         places: list[int] = []
         answered: list[int] = []
@@ -99,10 +105,11 @@ class LabelledRows:
                 memory.seen += 1
                 if (found := self._late(position)) is not None:
                     features.append(found)
+                    watched.append(found)
                     sets.append(labels)
                     places.append(position)
             else:
-                row = next(prepared)
+                row, seen = next(prepared)
                 try:
                     labels = self._labels(position)
                 except FaultError as error:
@@ -112,6 +119,7 @@ class LabelledRows:
                     memory.keep(own, row if labels is None else None)
                     answered.append(len(places))
                     features.append(row)
+                    watched.append(seen)
                     sets.append(labels)
                     places.append(position)
             self._overdue(position)
@@ -121,7 +129,7 @@ class LabelledRows:
         learned = np.array(features)
         step = self._engine.learn(learned, sets)
         result.learned_one_by_one(places, step, answered=True)
-        self._watch(learned, sets, step, result.marks.take(places), places)
+        self._watch(np.array(watched), sets, step, result.marks.take(places), places)
         result.learned = [places[i] for i in answered]
         if answered:
             result.step = step if len(answered) == len(places) else _part(step, answered)

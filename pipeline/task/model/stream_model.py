@@ -214,12 +214,13 @@ class StreamModel:
         """
         change = self.preparation.rescale()
         if isinstance(change, Settling):
-            self.engine.move(*change)
+            self.engine.move(change.before, change.after)
             marks = release(self.drift, len(change.after), result.marks, 0)
             if marks is not None:
                 answers = self.engine.predict(change.after).cluster[:, 0]
                 for part in parts_of(self.drift, len(answers)):
-                    self._watch(change.after[part], answers[part], marks.take(part), [0] * len(answers), result)
+                    X, places = (change.after[part], change.raw[part]), [0] * len(answers)
+                    self._watch(*X, answers[part], marks.take(part), places, result)
         elif change is not None:
             self.engine.rescale(change.factor, change.shift)
             if self.drift is not None:
@@ -234,27 +235,44 @@ class StreamModel:
             return
         result.learned = range(len(rows))
         try:
-            result.step = self._learn(self.preparation.apply(rows), result.learned, result.marks, result)
+            result.step = self._learn(self.preparation.apply(rows), rows, result.learned, result.marks, result)
         except RecordError:
             self._rest(rows, 0, result)
 
     def _learn(
-        self, prepared: Any, places: Sequence[int], marks: Marks | None, result: LearnResult, *, answered: bool = True
+        self,
+        prepared: Any,
+        raw: Any,
+        places: Sequence[int],
+        marks: Marks | None,
+        result: LearnResult,
+        *,
+        answered: bool = True,
     ) -> Step:
-        """Let the engine learn, and the watch see, prepared rows with their places among the rows of a call."""
+        """Let the engine learn, and the watch see, prepared rows with their places among the rows of a call.
+
+        `raw` are these rows as they came.
+        """
         step = self.engine.learn(prepared)
         result.learned_one_by_one(places, step, answered=answered)
         if self.preparation.settling and self.drift is not None and marks is not None:
             self.drift.hold(marks)
         else:
-            self._watch(prepared, step.cluster[:, 0], marks, places, result)
+            self._watch(prepared, raw, step.cluster[:, 0], marks, places, result)
         return step
 
     def _watch(
-        self, prepared: Any, answers: IntArray, marks: Marks | None, places: Sequence[int], result: LearnResult
+        self,
+        prepared: Any,
+        raw: Any,
+        answers: IntArray,
+        marks: Marks | None,
+        places: Sequence[int],
+        result: LearnResult,
     ) -> None:
         if self.drift is not None and marks is not None and isinstance(self.preparation, Preparation):
-            changes = self.drift.learn(self.engine, prepared, answers, marks, self.preparation.grain(prepared))
+            X = self.preparation.without_means(prepared, raw)
+            changes = self.drift.learn(self.engine, X, answers, marks, self.preparation.grain(prepared))
             result.drift += [(places[at], change) for at, change in changes]
 
     def _warm_up(self, rows: FloatArray, result: LearnResult) -> None:
@@ -270,7 +288,9 @@ class StreamModel:
             if self.drift is not None:
                 self.drift.hold(result.marks.take(taken))
             if preparation.wanted == 0:
+                held: Any = preparation.held_rows() if isinstance(preparation, Preparation) else None
                 prepared: Any = preparation.freeze()
+                held = prepared if held is None else held
                 # The record that ended the warm-up counts as the cause of all events of the held records; of a state of
                 # a release with a longer one it is the first.
                 last = warming[-1] if warming else 0
@@ -278,7 +298,7 @@ class StreamModel:
                 places = [last] * len(prepared)
                 for part in parts_of(self.drift, len(prepared)):
                     own = None if marks is None else marks.take(part)
-                    self._learn(prepared[part], places[part], own, result, answered=False)
+                    self._learn(prepared[part], held[part], places[part], own, result, answered=False)
         result.warming = warming
         if position < len(rows):
             self._rest(rows, position, result)
@@ -311,7 +331,8 @@ class StreamModel:
         result.learned = learned.tolist()
         if len(learned):
             marks = result.marks.take(learned)
-            result.step = self._learn(self.preparation.apply(rows[learned]), result.learned, marks, result)
+            own = rows[learned]
+            result.step = self._learn(self.preparation.apply(own), own, result.learned, marks, result)
 
     def _usable(self, rows: Any, positions: Any, result: LearnResult) -> Any:
         problems = self.preparation.check(rows[positions])

@@ -141,9 +141,9 @@ def test_texts_that_settings_make_features_are_not_left_out(tmp_path, printed):
     rows = [f"{n % 97 / 7:.2f},{'abc'[n * n % 3]},{'de'[n % 5 % 2]}" for n in range(300)]
     (tmp_path / "own.csv").write_text("\n".join(["x,program,shop", *rows]) + "\n")
     said = printed(run, "replay", "own.csv").err
-    assert "left out: program, shop (text; prepare.categories takes them)\n" in said
+    assert "left out: program, shop (no number; prepare.categories takes them)\n" in said
     said = printed(run, "replay", "own.csv", "--set", 'prepare.categories={"program": ["a", "b"]}').err
-    assert "left out: shop (text; prepare.categories takes it)\n" in said
+    assert "left out: shop (no number; prepare.categories takes it)\n" in said
     assert "input.features: x, program\n" in said
 
 

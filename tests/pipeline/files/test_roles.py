@@ -123,6 +123,15 @@ def test_names_that_come_again_at_other_sites_are_the_key_together_though_no_tim
     assert source([{**row, "device": row["site"] + row["device"]} for row in rows]).paths == ("device",)
 
 
+@pytest.mark.parametrize(("count", "is_key"), [(4, False), (2, True)])
+def test_loads_that_are_never_the_same_at_one_time_name_no_sources(count, is_key):
+    """Integers that come in turn may: each of them at each time."""
+    rng = np.random.default_rng(3)
+    loads = [int(each) for _ in range(1_500) for each in rng.choice(count, 2, replace=False) + 1]
+    found = source([{"at": stamp(n // 2), "load": load, "heat": rng.normal()} for n, load in enumerate(loads)])
+    assert bool(found and found[2]) == is_key
+
+
 def test_who_works_at_a_machine_for_a_while_is_no_part_of_its_name():
     rows = [measured(machine=f"m{n % 8}", user=f"u{n // 2_000}", at=stamp(n)) for n in range(8_000)]
     assert source(rows) == (("machine",), "8 names", True)

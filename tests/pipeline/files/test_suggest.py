@@ -262,14 +262,21 @@ def test_a_survey_remembers_no_more_than_it_needs():
 def test_texts_that_come_again_and_are_nothing_else_are_named_in_one_line():
     rows = [
         {"at": f"2026-01-01T00:{n // 60 % 60:02}:{n % 60:02}Z", "box": f"b{n % 3}", "program": "abcde"[n * n % 5]}
-        | {"route": f"r{n * n % 23}", "load": n % 9 / 7, "window": f"{n % 9}s", "own": f"x-{n}", "line": "north"}
+        | {
+            "route": f"r{n * n % 23}",
+            "load": n % 9 / 7,
+            "window": f"{n % 9}s",
+            "own": f"x-{n}",
+            "line": "north",
+            "open": n % 7 == 0,
+        }
         for n in range(1_800)
     ]
     found = suggest(FileSurvey(rows), Columns(key=("box",)))
     assert [note.text for note in found.findings if note.text.startswith("left out: ")] == [
-        "left out: program, route (text; prepare.categories takes them)"
+        "left out: program, route, open (no number; prepare.categories takes them)"
     ]
-    assert suggest(FileSurvey([{k: v for k, v in row.items() if k != "route"} for row in rows])).findings[-2].text == (
-        "left out: program (text; prepare.categories takes it)"
-    )
+    assert suggest(FileSurvey([{k: v for k, v in row.items() if k not in ("route", "open")} for row in rows])).findings[
+        -2
+    ].text == ("left out: program (no number; prepare.categories takes it)")
     assert not suggest(FileSurvey(rows), chosen=["load"]).texts

@@ -141,7 +141,7 @@ def test_the_first_records_warm_up_and_are_then_learned_in_order():
     engine = make_engine(given.engine.name, given.engine_parameters)
     engine.learn(preparation.freeze())
     engine.learn(preparation.apply(rows[25:60]))
-    engine.move(*preparation.rescale())
+    engine.move(*preparation.rescale()[:2])
     engine.learn(preparation.apply(rows[60:]))
     assert worker.models.get(None).engine.state() == engine.state()
 

@@ -29,7 +29,7 @@ def test_its_numbers_are_those_with_which_it_opened():
         "drift_open": "x has drifted, and that is not over yet",
         "dead_letters": "51 of 1,000 records of x were dead letters",
         "silent": "x has had no record for 5 min or more; usually one comes every 1.5 s",
-        "missing": "x: 27 records in a row came without it, usually 0.2 % do",
+        "missing": "x: 27 records in a row came without it, usually 1 of 500",
     }
 
 
