@@ -316,7 +316,10 @@ def orthonormalise(vectors):
 def diagonalise(matrix, vectors, value):
     """Write all eigenvectors as columns, the largest eigenvalue first, and the eigenvalues; `matrix` is overwritten."""
     m = matrix.shape[0]
-    vectors[:] = np.eye(m)
+    # Number by number: numba compiles the message about arrays of other shapes for seconds.
+    vectors[:] = 0.0
+    for i in range(m):
+        vectors[i, i] = 1.0
     for _ in range(_SWEEPS):
         largest = 0.0
         for i in range(m):
@@ -350,7 +353,8 @@ def diagonalise(matrix, vectors, value):
                     vectors[j, q] = fma(sine, x, cosine * y)
         if not rotated:
             break
-    value[:] = np.diag(matrix)
+    for i in range(m):
+        value[i] = matrix[i, i]
     # By insertion: equal ones keep their order.
     for i in range(1, m):
         k = i

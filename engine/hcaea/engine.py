@@ -27,6 +27,7 @@ from resonance.engine.hcaea.memory import POOL, ROOT, add, new_model, new_pool, 
 from resonance.engine.labels import majority_label
 from resonance.engine.parameters import MAX, Parameter
 from resonance.engine.shell import KernelEngine, Stored, arrays_of
+from resonance.kernels.lists import entry
 
 NO_LIMIT = 64
 """Levels that a tree without `max_depth` may have: more than any stream has reached."""
@@ -98,7 +99,7 @@ class ModelTree(Stored):
 
     def _model(self, m: int) -> Model:
         """Return the model at an entry: good until the tree learns."""
-        return Model(self._memory[0][m])
+        return Model(entry(self._memory[0], m))
 
     def _models(self) -> Iterator[tuple[int, Path]]:
         """Yield entry and path of each model, depth first in node order."""
@@ -126,7 +127,7 @@ class ModelTree(Stored):
 
     def _packed(self) -> dict[str, NDArray[Any]]:
         floats, integers = pack_tree(self._memory[1], self._top[0])
-        return {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
+        return {"floats": floats, "integers": integers}
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         classes, floats, integers = checked_arrays(self.name, dimension, header, arrays)

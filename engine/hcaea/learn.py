@@ -25,6 +25,7 @@ from resonance.engine.hcaea.memory import (
 )
 from resonance.engine.hcaea.tree import PATH, learn_record, leaves_below
 from resonance.kernels.arithmetic import jit
+from resonance.kernels.lists import joined
 from resonance.kernels.ordering import nearest_marked
 
 FLOATS, INTEGERS, INDEX = types.float64[::1], types.int64[::1], types.int64[:, ::1]
@@ -113,7 +114,7 @@ def _pack_chain(pool, chain):
 
 @jit
 def pack_tree(indexes, first):
-    """Return a model and those below it with what their nodes keep, depth first in node order: two lists of arrays."""
+    """Return a model and those below it with what their nodes keep, depth first in node order, in two arrays."""
     table, out_floats, out_integers = indexes[0], List.empty_list(FLOATS), List.empty_list(INTEGERS)
     for m in subtree(table, first, False):
         model = model_of(table, m)
@@ -127,7 +128,7 @@ def pack_tree(indexes, first):
             records, labels = _pack_chain(pool_of(table), model.chain[at])
             out_floats.append(records)
             out_integers.append(labels)
-    return out_floats, out_integers
+    return joined(out_floats, np.empty(0)), joined(out_integers, np.empty(0, dtype=np.int64))
 
 
 @jit

@@ -143,7 +143,9 @@ def add(blocks, indexes, block):
         indexes.append(np.empty((0, 2), dtype=np.int64))
         if len(indexes[0]) <= m:
             table = np.empty((2 * m + 16, 2), dtype=np.int64)
-            table[:m] = indexes[0][:m]
+            # Row by row: numba compiles the message about arrays of other shapes for seconds.
+            for at in range(m):
+                table[at, 0], table[at, 1] = indexes[0][at]
             indexes[0] = table
     put(blocks, indexes[0], m, block)
     return m

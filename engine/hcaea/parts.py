@@ -18,6 +18,7 @@ from resonance.engine.hcaea.operations import MAX_NODES, Operations, RootStep, S
 from resonance.engine.hcaea.tree import O_HEAD, THERE
 from resonance.engine.labels import record_labels
 from resonance.engine.shell import arrays_of, empty_step
+from resonance.kernels.lists import entry, length
 from resonance.kernels.table import require
 
 
@@ -68,7 +69,7 @@ class HCAEARoot(RootedTree):
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._restore(dimension, header, arrays)
         there, root = arrays["children"], self._model(ROOT)
-        alone = len(self._memory[0]) == ROOT + 1 and there.dtype == np.uint8 and there.shape == (root.nodes,)
+        alone = length(self._memory[0]) == ROOT + 1 and there.dtype == np.uint8 and there.shape == (root.nodes,)
         require(alone and not (there > 1).any(), "its children")
         root.child[: root.nodes] = np.where(there, THERE, -1)
 
@@ -162,7 +163,7 @@ class HCAEASubtree(ModelTree):
         self.ended = self.ended or len(gone) > 0
         if len(gone) and self.dimension:
             blocks, indexes = self._memory
-            remove_model(blocks, indexes[0], self._rules, TOP, int(operations.record[-1]), self._log)
+            remove_model(blocks, entry(indexes, 0), self._rules, TOP, int(operations.record[-1]), self._log)
         return SubtreeStep(cluster, score, novel, path, events_from(self._log, self.dimension, CRITERIA))
 
     @property

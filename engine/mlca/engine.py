@@ -26,6 +26,7 @@ from resonance.engine.mlca.layout import FEWEST_LABELS, FEWEST_SLOTS, Groups, He
 from resonance.engine.mlca.learn import CRITERIA, learn_batch, note_groups, predict_batch
 from resonance.engine.parameters import Parameter, filled
 from resonance.engine.shell import SingleModelEngine, arrays_of, empty_prediction, empty_step
+from resonance.kernels.lists import entry, length
 from resonance.kernels.table import checked, more_slots, packed, put, require, resized, room_for
 
 
@@ -145,8 +146,8 @@ class MultiLabel(SingleModelEngine, LabelEngine):
                 note_groups(nodes, self._rules, self._line_factors, t, self._changes)
             step, unknown = empty_step(interval), np.full((interval, nodes.labels.shape[1]), np.nan)
             self._run(X, whole, (*arrays_of(step), unknown), 0, True)
-            for row in self._log:
-                row[E_RECORD] = t
+            for at in range(length(self._log)):
+                entry(self._log, at)[E_RECORD] = t
             answers[3][t], answers[2][t] = step.path[-1], step.novel[-1]
             return t + 1
         return len(batch)

@@ -155,7 +155,8 @@ def scores(rows, centre, lanes, out):
     sums = np.empty(lanes.shape[1])
     for i in range(rows.shape[0]):
         _project_row(rows[i].copy(), centre, lanes, sums)
-        out[i] = sums[: out.shape[1]]
+        for j in range(out.shape[1]):
+            out[i, j] = sums[j]
 
 
 @jit

@@ -25,6 +25,7 @@ from resonance.engine.sa_art.learn import CRITERIA, DESCRIBED, compressed, descr
 from resonance.engine.shell import SingleModelEngine, arrays_of
 from resonance.engine.sparse import SLACK, SparseBatch, SparseEngine, check_sparse, outside
 from resonance.kernels import table
+from resonance.kernels.lists import append, entry
 from resonance.kernels.table import ROUNDING, checked, more_slots, packed, require, resized, room_for
 
 MAX_SALIENT = 10
@@ -128,7 +129,7 @@ class AdaptiveResonance(SingleModelEngine, SparseEngine):
 
     def _shapes(self) -> Iterator[FloatArray]:
         for slot in np.argsort(self._categories.id[: self._categories.count]):
-            lists = self._features[slot], self._fields[slot]
+            lists = entry(self._features, slot), entry(self._fields, slot)
             yield described(self._categories, self._kernel_rules, slot, *lists)[0]
 
     def _cluster(self, row: FloatArray, path: Path = ()) -> Cluster:
@@ -162,7 +163,7 @@ class AdaptiveResonance(SingleModelEngine, SparseEngine):
     def _packed(self) -> dict[str, NDArray[Any]]:
         kept, categories = self._kept(), self._categories
         order = np.argsort(categories.id[: categories.count])
-        lists = [(self._features[at][: categories.used[at]], self._fields[at]) for at in order]
+        lists = [(entry(self._features, at)[: categories.used[at]], entry(self._fields, at)) for at in order]
         names = [np.empty(0, np.int64), *(features for features, _ in lists)]
         entries = [np.empty((len(kept), 0)), *(fields[kept, : len(features)] for features, fields in lists)]
         arrays = packed(categories, slots=order) | {
@@ -203,11 +204,11 @@ class AdaptiveResonance(SingleModelEngine, SparseEngine):
             own = np.zeros((layout.ALL_FIELDS if rules.salient else layout.FUZZY_FIELDS, int(used[slot])))
             own[layout.CW] = 1.0
             own[self._kept()] = entries[:, part]
-            self._features.append(names[part].copy())
-            self._fields.append(own)
+            append(self._features, names[part].copy())
+            append(self._fields, own)
             if rules.salient:
                 weigh(own, int(used[slot]), int(found["size"][slot]), rules.lambda_, rules.complement)
-            spread_out(self._categories, self._kernel_rules, slot, self._features[slot], own)
+            spread_out(self._categories, self._kernel_rules, slot, entry(self._features, slot), own)
 
     @classmethod
     def learns_zeros(cls, parameters: Mapping[str, Any]) -> bool:  # noqa: D102

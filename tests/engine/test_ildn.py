@@ -41,8 +41,8 @@ def both(X, **given):
 @pytest.mark.parametrize(
     ("X", "given"),
     [
-        (shifting(800), {"sigma": 1e-3, "lambda": 100, "k": 0.5}),
-        (shifting(800, d=2), {"sigma": 1e-3, "lambda": 200, "k": 0.3, "max_nodes": 15}),
+        (shifting(600), {"sigma": 1e-3, "lambda": 100, "k": 0.5}),
+        (shifting(600, d=2), {"sigma": 1e-3, "lambda": 200, "k": 0.3, "max_nodes": 15}),
         (shifting(600, d=3), {"sigma": 3e-4, "radius": "sqrt", "q": 0.95, "rho": 0.8}),
         (shifting(400, d=1), {"sigma": 1e-4, "lambda": 50, "k": 0.2}),
         (shifting(400, d=9), {"sigma": 1e-2, "rho": 1.0}),
@@ -60,7 +60,7 @@ def test_every_change_of_the_network_is_that_of_the_plain_program(X, given):
         np.testing.assert_allclose(nodes["radius"][at] ** 2, plain.squared_radius(node.n, X.shape[1]), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("smallest", "n"), [(1, 400), (8, 1200)])
+@pytest.mark.parametrize(("smallest", "n"), [(1, 300), (8, 1200)])
 def test_clusters_are_the_components_and_every_change_of_them_is_reported_once(smallest, n):
     """A cluster goes on as its part with the most records, and into the oldest that it is joined with."""
     X = wandering_ring(n)

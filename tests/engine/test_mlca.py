@@ -7,6 +7,7 @@ from resonance.engine.labels import label_sets
 
 from tests.engine.nodes import mlca_nodes
 from tests.engine.plain_mlca import FORMS, PlainMLCA, stream
+from tests.night import at_night
 
 
 @pytest.fixture(params=FORMS)
@@ -29,7 +30,7 @@ def answered(steps):
     return [array.tobytes() for array in arrays]
 
 
-@pytest.mark.parametrize("vigilance", [0.3, 0.45, 0.6])
+@pytest.mark.parametrize("vigilance", [at_night(0.3), 0.45, 0.6])
 @pytest.mark.parametrize("warmup", ["growing", "buffer"])
 def test_every_step_is_that_of_the_plain_version(form, vigilance, warmup):
     X, sets = stream(200)

@@ -69,7 +69,7 @@ STREAMS = {
     "one place first": (np.concatenate([gaussian(17, 2), shifting(2000, d=2, seed=6) + 9.0]), SMALL),
     "every record three times": (np.repeat(shifting(900, d=3, seed=7), 3, axis=0), SMALL),
     "clouds that touch": (
-        clouds(4000, 4, 20, 0.06, 3),
+        clouds(2000, 4, 20, 0.06, 3),
         {**SMALL, "landmarks": 256, "memory": 800},
     ),
     "many clouds": (clouds(4000, 4, 40, 0.02, 3), {**SMALL, "memory": 400, "max_landmarks": 512}),

@@ -79,7 +79,7 @@ def goes_on(name, arrays):
     except StateError:
         return False
     d = MODELS[name][1].shape[1]
-    X, labels = LATER.get("mlca" if "mlca" in name else name) or (shifting(200, d=d, seed=5), thirds(200))
+    X, labels = LATER.get("mlca" if "mlca" in name else name) or (shifting(100, d=d, seed=5), thirds(100))
     step = model.learn(X, labels)
     answer = model.predict(X[:5])
     for score in (step.score, answer.score):

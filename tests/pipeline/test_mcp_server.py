@@ -5,8 +5,6 @@ import sys
 
 import orjson
 import pytest
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from resonance.pipeline import mcp_server
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
@@ -36,6 +34,8 @@ def known(deployment):
 
 def ask(made, *questions):
     """The text of each answer, and whether it is an error."""
+    # Not above: all processes of a run would import it, each in two seconds.
+    from mcp.client import Client
 
     async def go():
         async with Client(made) as client:
@@ -123,6 +123,9 @@ def test_without_its_library_the_command_says_what_to_install(monkeypatch):
 
 
 def test_the_command_serves_what_is_on_the_topics_by_standard_input_and_output(tmp_path):
+    from mcp.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     kinds = [kind.replace("_", "-") for kind in (*FOLLOWED, *SAMPLED)]
 
     async def go(bootstrap):

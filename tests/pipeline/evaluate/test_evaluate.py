@@ -10,6 +10,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 from resonance.pipeline.errors import MISSED
+from resonance.pipeline.evaluate import figures
 from sklearn import metrics
 from sklearn.cluster import KMeans
 
@@ -29,7 +30,8 @@ DOCUMENTS = {}
 
 @pytest.fixture
 def evaluated(file, monkeypatch, capsys):
-    """Run the command with `--json` and return its document."""
+    """Run the command with `--json` and return its document, with windows of 240 records: each takes long."""
+    monkeypatch.setattr(figures, "WINDOWS", 5)
 
     def evaluate(*options, expected=0, anew=False):
         if anew or options not in DOCUMENTS:
@@ -57,7 +59,7 @@ def test_every_figure_equals_an_independent_computation_from_the_files_of_replay
     truth = [line["kind"] for line in lines()]
     cluster = [answer["cluster"] or "none" for answer in answers]
 
-    def figures(begin, end):
+    def own(begin, end):
         true, found = truth[begin:end], cluster[begin:end]
         sizes = [found.count(name) for name in set(found) - {"none"}]
         causes = [event["cause"]["source"]["offset"] for event in events]
@@ -73,11 +75,11 @@ def test_every_figure_equals_an_independent_computation_from_the_files_of_replay
         }
 
     whole = candidate["figures"]
-    assert {name: whole[name] for name in figures(0, 1)} == pytest.approx(figures(0, len(truth)))
+    assert {name: whole[name] for name in own(0, 1)} == pytest.approx(own(0, len(truth)))
     assert whole["clusters"] == len(set(cluster) - {"none"})
     assert whole["ari"] > 0.5
     for number, window in enumerate(candidate["windows"]):
-        assert window == pytest.approx(figures(60 * number, 60 * number + 60)), number
+        assert window == pytest.approx(own(240 * number, 240 * number + 240)), number
 
 
 def test_without_truth_the_silhouette_of_windows_is_the_mean_that_is_shown(evaluated, file, tmp_path, monkeypatch):
@@ -86,12 +88,12 @@ def test_without_truth_the_silhouette_of_windows_is_the_mean_that_is_shown(evalu
     answers, _ = replayed(monkeypatch, file, tmp_path / "out", "--set", "engine.name=evq", *own)
     rows = np.array([[line["cpu"], line["latency_ms"], line["net"]["in"]] for line in lines()])
     found = []
-    for begin in range(0, 1_200, 60):
-        names = np.array([answer["cluster"] or "" for answer in answers[begin : begin + 60]])
+    for begin in range(0, 1_200, 240):
+        names = np.array([answer["cluster"] or "" for answer in answers[begin : begin + 240]])
         inside = names != ""
         score = 0.0
         if 2 <= len(set(names[inside])) < inside.sum():
-            score = metrics.silhouette_score(rows[begin : begin + 60][inside], names[inside]) * inside.mean()
+            score = metrics.silhouette_score(rows[begin : begin + 240][inside], names[inside]) * inside.mean()
         found.append(score)
     assert [window["silhouette"] for window in candidate["windows"]] == pytest.approx(found)
     assert candidate["figures"]["silhouette"] == pytest.approx(np.mean(found))
@@ -265,9 +267,9 @@ def test_ami_is_left_out_with_a_remark_where_it_would_take_too_long(evaluated, f
     assert [remark for remark in document["notes"] if "AMI" in remark] == [
         "AMI is left out for caea, evq: records times clusters (or classes, if fewer) are more than 200,000,000"
     ]
-    for one, figures in zip(document["candidates"], expected, strict=True):
+    for one, before in zip(document["candidates"], expected, strict=True):
         assert one["figures"]["ami"] is None
-        assert one["figures"]["ari"] == figures["ari"]
+        assert one["figures"]["ari"] == before["ari"]
         # In the first window there are fewer classes.
         assert one["windows"][0]["ami"] is not None
     one = ("evaluate", file, *GIVEN, *SMALL, "--processes", "1", "--truth", "kind", "-e", "evq")

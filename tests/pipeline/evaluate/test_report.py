@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import orjson
 import pytest
-from resonance.pipeline.evaluate import pictures, report
+from resonance.pipeline.evaluate import figures, pictures, report
 from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.evaluate.detail import MOST_CLUSTERS
 from resonance.pipeline.evaluate.evaluation import Evaluation, Measured
@@ -51,8 +51,9 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def reported(tmp_path, monkeypatch):
-    """Evaluate a file with `-o`, and return the document and the page."""
+    """Evaluate a file with `-o`, in few windows, and return the document and the page."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(figures, "WINDOWS", 5)
 
     def evaluate(*options, file="machines.jsonl", given=GIVEN):
         if not (tmp_path / file).exists():

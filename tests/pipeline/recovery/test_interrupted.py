@@ -126,7 +126,7 @@ def start(deployment):
     """What a worker emits that starts now; None where it is refused. Nothing is changed."""
     before = deployment.state()
     try:
-        return deployment.work(600)
+        return deployment.work(500)
     except MismatchError:
         return None
     finally:

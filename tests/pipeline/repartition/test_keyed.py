@@ -25,6 +25,7 @@ from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import ClusterTable, load_schema
 
 from tests.conformance import SHARED
+from tests.night import at_night, seeds
 from tests.pipeline.repartition.two_hops import KEYED_ROUTES, by_id, by_record, keyed_hops
 from tests.pipeline.streams import LIVELY, STAMP, TOPIC, points, records
 
@@ -135,7 +136,7 @@ def test_records_that_are_held_back_at_the_beginning_are_learned_alike(scale):
     same(keyed_hops(given("keyed", **own), [log], 2).run(), local(given("local", **own), [log]))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(1, night=2))
 def test_keywords_are_those_of_one_task(seed):
     words = ("refund order", "app crashes", "parcel late", "password reset", "invoice missing")
     values = [
@@ -151,7 +152,8 @@ def test_keywords_are_those_of_one_task(seed):
 
 @pytest.mark.golden
 @pytest.mark.parametrize(
-    ("name", "workers"), [("aggregation", 3), ("compound", 1), ("s1", 2), ("wdbc", 1), ("statlog", 2)]
+    ("name", "workers"),
+    [("aggregation", 3), at_night("compound", 1), at_night("s1", 2), ("wdbc", 1), at_night("statlog", 2)],
 )
 def test_data_sets_as_three_interleaved_streams(name, workers):
     file = SHARED / "data" / f"{name}.npz"

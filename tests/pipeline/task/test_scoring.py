@@ -44,8 +44,8 @@ def whole(count):
 @pytest.mark.parametrize(
     ("given", "log"),
     [
-        (settings(), records(points(400).tolist())),
-        (settings(prepare__warmup_records=100), records(whole(400))),
+        (settings(), records(points(250).tolist())),
+        (settings(prepare__warmup_records=100), records(whole(250))),
         at_night(settings(engine__name="caea"), records(points(200).tolist())),
         (settings(engine__name="hcaea", output__include=["net"]), records(points(200).tolist())),
         (

@@ -296,7 +296,7 @@ def test_before_emission_streams_end_in_silence():
 
 
 def test_ended_streams_leave_no_memory():
-    log = log_from(*(silence(b"key %d" % i, 100 * i, 2) for i in range(600)))
+    log = log_from(*(silence(b"key %d" % i, 100 * i, 2) for i in range(300)))
     worker = task(given(limits__streams_in_memory=3, snapshots__records=5))
     held = Worker(worker._settings, log)
     held.work(50)

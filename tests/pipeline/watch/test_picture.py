@@ -50,7 +50,8 @@ def texts(figure):
 @pytest.mark.parametrize(
     "lives",
     [
-        *([life(3)], at_night([life(12, features=30)]), [life(60, features=3)], [life(12, level=3)]),
+        *map(at_night, ([life(3)], [life(12, features=30)])),
+        *([life(60, features=3)], [life(12, level=3)]),
         [life(9, salient=True)],
         *([life(5), life(2, features=2, drifts=0)], [life(4, counted=False)]),
     ],
