@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from resonance.pipeline.task.model_health import ModelHealth
     from resonance.pipeline.task.streams import Streams
 
-MEASURED: Final = 4
-"""What can be wrong by chance shares the budget `alerts.rarity`: unlike and odd records, silences, and drift events.
+MEASURED: Final = 3
+"""Rules that can be wrong by chance, which share the budget `alerts.rarity`: unlike, silent, and the drift events.
 
 Where records may lack features `missing` is one more.
 """

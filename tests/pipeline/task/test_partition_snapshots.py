@@ -160,7 +160,7 @@ def test_a_stream_that_fell_silent_does_not_hold_the_place_where_a_restore_begin
 
 def test_many_streams_are_written_smoothly_and_all_in_turn():
     keys = tuple(b"k%d" % n for n in range(60))
-    log = records(points(8400).tolist(), keys=keys)
+    log = records(points(9000).tolist(), keys=keys)
     given = {"snapshots__records": 50, "snapshots__ratio": 2.0, "prepare__warmup_records": 10, "drift__detect": False}
     worker = task(settings(stream="key", **given))
     times = {}

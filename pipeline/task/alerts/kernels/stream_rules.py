@@ -64,6 +64,9 @@ FAR = 0.2
 ODD = 1.2
 """An odd record is below so many times the score of an unusual one: two thirds as far from what its cluster has."""
 
+ODD_EVIDENCE = 3.0
+"""More evidence that odd records need than unlike ones, whose false alerts are then one in twenty more (e**-3)."""
+
 NOVEL_RECORDS = 80.0
 """Records, all of them unlike, that open the rule whatever the dependence is; of odd ones no number does."""
 
@@ -166,6 +169,7 @@ def follow(clusters, novel, scores, times, start, stop, integers, floats, limits
     room = len(out) - 3 - YOUNG_CLUSTERS
     counts, weights = _watches(integers, floats)
     evidence = limits[EVIDENCE]
+    of_odd = evidence + ODD_EVIDENCE if evidence > 0.0 else 0.0
     any_young = False
     for j in range(YOUNG, COUNTS, OF_YOUNG):
         any_young = any_young or integers[j] >= 0
@@ -203,7 +207,7 @@ def follow(clusters, novel, scores, times, start, stop, integers, floats, limits
                 # A stream that wanders is odd for long now and then: fewer of its records say as much.
                 score = scores[i] if scores[i] >= 0.0 else 0.0
                 alike = _follow_scores(floats[SCORE:WEIGHTS], score, integers[SETTLED] - SETTLE)
-                cusum.count(counts[1], weights[1], odd, is_open, evidence, np.inf, alike)
+                cusum.count(counts[1], weights[1], odd, is_open, of_odd, np.inf, alike)
         most = int(limits[UNCONFIRMED_RECORDS])
         if most > 0:
             integers[NONE] = min(integers[NONE] + 1, most) if cluster < 0 else max(integers[NONE] - 16, 0)
