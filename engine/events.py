@@ -7,6 +7,7 @@ from numba import types
 from numba.typed import List
 from resonance.engine.base import Cluster, Event, EventKind, FloatArray, Reason
 from resonance.kernels.arithmetic import jit
+from resonance.kernels.lists import joined
 from resonance.kernels.ordering import stable_order
 
 Describe = Callable[[FloatArray, tuple[int, ...]], Cluster]
@@ -41,10 +42,7 @@ def drained(log):
     lengths = np.empty(len(log), dtype=np.int64)
     for i in range(len(log)):
         lengths[i] = len(log[i])
-    rows, at = np.empty(lengths.sum()), 0
-    for row in log:
-        rows[at : at + len(row)] = row
-        at += len(row)
+    rows = joined(log, np.empty(0))
     log.clear()
     return rows, lengths
 

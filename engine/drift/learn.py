@@ -5,7 +5,7 @@ from resonance.engine.drift import layout
 from resonance.engine.drift.episode import is_over, is_settling
 from resonance.engine.drift.shares import close_share_block
 from resonance.engine.drift.steps import HELD_STUCK, follow_steps, is_any_stuck, may_be_stuck
-from resonance.kernels.arithmetic import inline, jit
+from resonance.kernels.arithmetic import correlation_time, inline, jit
 from resonance.kernels.borrowed import borrow
 
 _LEAST_VARIANCE, _LEAST_SPREAD = 0.25, 0.04
@@ -37,8 +37,8 @@ def _inflation(sums, mean, variance, known, records, late, leaps):
     of_blocks = total / blocks - mean * mean
     if of_blocks <= 0.0:
         return 1.0
-    r = min(max((cross / (blocks - 1) - mean * mean) / of_blocks, 0.0), 0.9)
-    t = (layout.BLOCK * of_blocks / variance) * ((1.0 + r) / (1.0 - r))
+    lasts = correlation_time(of_blocks, cross / (blocks - 1) - mean * mean, 0.9)
+    t = (layout.BLOCK * of_blocks / variance) * lasts
     if known > 0.0:
         most = min(most, 2.0 * known)
     elif t > most and not late:
@@ -417,7 +417,7 @@ _MOST_VOTES = 64
 
 
 @jit
-def _nearest(state, cells, x, still):
+def _nearest(state, cells, x, still, lacks):
     """Return the cell whose centre is nearest, the first of equally near ones; what is stuck says nothing of it.
 
     It is -1 of a record that lacks all else.
@@ -426,7 +426,7 @@ def _nearest(state, cells, x, still):
     for c in range(cells):
         total, own = 0.0, 0
         for i in range(len(x)):
-            if np.isnan(x[i]) or (still and state.held[i] >= HELD_STUCK):
+            if (lacks and np.isnan(x[i])) or (still and state.held[i] >= HELD_STUCK):
                 continue
             own += 1
             e = x[i] - state.centre[c, i]
@@ -466,7 +466,7 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
             still = is_any_stuck(state)
         alarm = learn_record(state, 0, rules, x, offset, time, still, lacks) | rough
         if units > 1:
-            k = _nearest(state, cells, x, still) + 1
+            k = _nearest(state, cells, x, still, lacks) + 1
             if k > 0:
                 state.count[k] += 1
                 _vote(state, k, answers[t])

@@ -2,7 +2,7 @@
 
 import numpy as np
 from resonance.engine.drift.layout import SHARE_BLOCK, WatchState
-from resonance.kernels.arithmetic import jit, log
+from resonance.kernels.arithmetic import correlation_time, jit, log
 
 _ODDS = 2.0
 """How many times the odds of a record of the cell are as large after the change that is watched for."""
@@ -56,8 +56,8 @@ def _take_share_baseline(state, k, rules, offset, time):
     if variance > 0.0:
         of_blocks = state.inside_squares[k] / blocks - mean * mean
         if of_blocks > 0.0:
-            r = min(max((state.inside_products[k] / (blocks - 1) - mean * mean) / of_blocks, 0.0), 0.9)
-            t = max((of_blocks / variance) * ((1.0 + r) / (1.0 - r)), 1.0)
+            lasts = correlation_time(of_blocks, state.inside_products[k] / (blocks - 1) - mean * mean, 0.9)
+            t = max((of_blocks / variance) * lasts, 1.0)
     outside = records - state.inside[k]
     if state.inside[k] < _FEWEST * t or outside < _FEWEST * t or blocks < _FEWEST_BLOCKS * t:
         state.share_threshold[k] = np.inf

@@ -110,9 +110,9 @@ def percent(share: float) -> str:
     return "less than 0.01 %" if 0.0 < share < 1e-4 else f"{100 * share:.3g} %"
 
 
-def one_of(share: float) -> str:
-    """Return how often something is as people say it: 1 of 257 where it is seldom."""
-    return f"1 of {float(f'{1 / share:.3g}'):,.0f}" if 0.0 < share < 0.01 else percent(share)
+def one_of(share: float, of: str = "") -> str:
+    """Return how often something is as people say it: 1 of 257 where it is seldom, else percent `of` something."""
+    return f"1 of {float(f'{1 / share:.3g}'):,.0f}" if 0.0 < share < 0.01 else percent(share) + of
 
 
 def length(seconds: float) -> str:

@@ -165,3 +165,13 @@ def log1p(x):
         return x
     # What rounding took from u is given back to first order.
     return log(u) - ((u - 1.0) - x) / u
+
+
+@jit
+def correlation_time(variance, covariance, most):
+    """Return how many values in a row say as much as one that is independent of the others.
+
+    `covariance` is that of two in a row. With their correlation *r*, from 0 to `most`, it is (1 + r) / (1 - r).
+    """
+    r = min(max(covariance / variance, 0.0), most)
+    return (1.0 + r) / (1.0 - r)

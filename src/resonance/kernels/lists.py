@@ -24,12 +24,14 @@ def append(entries, new):
 
 @jit
 def joined(entries, empty):
-    """Return the arrays of a list one behind the other, behind an empty one of their type."""
-    length = 0
+    """Return the arrays of a list one behind the other; `empty` is an array of their type."""
+    total = 0
     for each in entries:
-        length += len(each)
-    whole, at = np.empty(length, empty.dtype), 0
+        total += len(each)
+    whole, at = np.empty(total, empty.dtype), 0
     for each in entries:
-        whole[at : at + len(each)] = each
-        at += len(each)
+        # Number by number: numba compiles the message about arrays of other shapes for seconds.
+        for number in each:
+            whole[at] = number
+            at += 1
     return whole

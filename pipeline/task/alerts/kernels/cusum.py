@@ -5,7 +5,7 @@ on blocks of the stream.
 """
 
 import numpy as np
-from resonance.kernels.arithmetic import jit, log
+from resonance.kernels.arithmetic import correlation_time, jit, log
 
 # Integers of a watch.
 IN_BLOCK = 0  # answers of the present block
@@ -71,8 +71,8 @@ def _rebase(counts, weights, evidence, most, alike):
     inflation = max(1.0 + 32.0 / blocks, alike)
     between = weights[SQUARE] - weights[MEAN] * weights[MEAN]
     if between > 0.0:
-        r = min(max((weights[CROSS] - weights[MEAN] * weights[MEAN]) / between, 0.0), 0.9)
-        inflation = max(between / variance * ((1.0 + r) / (1.0 - r)), inflation)
+        lasts = correlation_time(between, weights[CROSS] - weights[MEAN] * weights[MEAN], 0.9)
+        inflation = max(between / variance * lasts, inflation)
     usual = share + 3.0 * np.sqrt(inflation * share * (1.0 - share) / n) + 1.0 / n
     if usual > COMMON:
         weights[HOLD] = weights[W] = 0.0

@@ -11,7 +11,7 @@ they are cut into batches.
 
 import numpy as np
 from resonance.engine.base import BoolArray, FloatArray, IntArray
-from resonance.kernels.arithmetic import jit
+from resonance.kernels.arithmetic import correlation_time, jit
 from resonance.pipeline.task.alerts.kernels import cusum
 
 # Integers of the state.
@@ -140,8 +140,7 @@ def _follow_scores(scores, score, answers):
         scores[3] += (score * scores[0] - scores[3]) * weight
     scores[0] = score
     variance = scores[2] - scores[1] * scores[1]
-    r = min(max((scores[3] - scores[1] * scores[1]) / variance, 0.0), 0.999) if variance > 0.0 else 0.0
-    return (1.0 + r) / (1.0 - r)
+    return correlation_time(variance, scores[3] - scores[1] * scores[1], 0.999) if variance > 0.0 else 1.0
 
 
 @jit
