@@ -268,19 +268,28 @@ def _close_block(state, k, i, first):
     state.block[k, i] = state.size_block[k, i] = 0.0
 
 
+@inline
+def _add(state, k, i, value, clipped, size):
+    """Add a value of a channel to the sums of the present block."""
+    y = clipped[i]
+    state.whole[k, i] += value[i]
+    state.power[k, i] += value[i] * value[i]
+    state.squares[k, i] += y * y
+    state.block[k, i] += y
+    state.size_block[k, i] += size[i]
+
+
 @jit
 def _sum_up(state, k, value, clipped, size, partly):
     """Add a record to the sums of the present blocks."""
-    for i in range(state.mean.shape[1]):
-        if partly and np.isnan(value[i]):
+    channels = state.mean.shape[1]
+    for i in range(0 if partly else channels):
+        _add(state, k, i, value, clipped, size)
+    for i in range(channels if partly else 0):
+        if np.isnan(value[i]):
             state.lacked[k, i] += 1.0
-            continue
-        y = clipped[i]
-        state.whole[k, i] += value[i]
-        state.power[k, i] += value[i] * value[i]
-        state.squares[k, i] += y * y
-        state.block[k, i] += y
-        state.size_block[k, i] += size[i]
+        else:
+            _add(state, k, i, value, clipped, size)
 
 
 @jit
@@ -304,25 +313,33 @@ def _accumulate(before, onset, excess, up, down, now):
     return after, (now + 1.0 if after == 0.0 else onset)
 
 
+@inline
+def _is_beyond(state, k, i, value, clipped, size, now):
+    """Move the cumulative sums of a channel; return whether one is beyond its threshold."""
+    y = clipped[i]
+    state.late[k, i] += (value[i] - state.late[k, i]) * 0.0625
+    excess = (y - state.mean[k, i]) * state.inverse_spread[k, i]
+    up, down = state.allowed_up[k, i], state.allowed_down[k, i]
+    s, state.onset[k, i] = _accumulate(state.cusum[k, i], state.onset[k, i], excess, up, down, now)
+    excess, up = (size[i] - state.size[k, i]) * state.size_inverse_spread[k, i], state.size_allowed[k, i]
+    q, state.size_onset[k, i] = _accumulate(state.size_cusum[k, i], state.size_onset[k, i], excess, up, up, now)
+    state.cusum[k, i], state.size_cusum[k, i] = s, q
+    high, limit = state.size_threshold[k, i], state.threshold[k, i]
+    limit *= abs(state.back[k, i]) if s * state.back[k, i] > 0.0 else 1.0
+    return (abs(s) >= limit) | (q >= high) | (-q >= high * layout.DOWN)
+
+
 @jit
 def _follow(state, k, seen, value, clipped, size, partly):
     """Move the cumulative sums of a watched unit; return whether one is beyond its threshold."""
-    alarm, now = False, float(seen)
-    for i in range(state.mean.shape[1]):
-        if partly and np.isnan(value[i]):
-            continue
-        y = clipped[i]
-        state.late[k, i] += (value[i] - state.late[k, i]) * 0.0625
-        excess = (y - state.mean[k, i]) * state.inverse_spread[k, i]
-        up, down = state.allowed_up[k, i], state.allowed_down[k, i]
-        s, state.onset[k, i] = _accumulate(state.cusum[k, i], state.onset[k, i], excess, up, down, now)
-        excess, up = (size[i] - state.size[k, i]) * state.size_inverse_spread[k, i], state.size_allowed[k, i]
-        q, state.size_onset[k, i] = _accumulate(state.size_cusum[k, i], state.size_onset[k, i], excess, up, up, now)
-        state.cusum[k, i], state.size_cusum[k, i] = s, q
-        high, limit = state.size_threshold[k, i], state.threshold[k, i]
-        limit *= abs(state.back[k, i]) if s * state.back[k, i] > 0.0 else 1.0
-        if (abs(s) >= limit) | (q >= high) | (-q >= high * layout.DOWN):
+    alarm, now, channels = False, float(seen), state.mean.shape[1]
+    # In loops of their own: one that asks of each channel whether it is there is slower by half for all records.
+    for i in range(0 if partly else channels):
+        if _is_beyond(state, k, i, value, clipped, size, now):
             # Until it is clear records may go to other cells, too.
+            alarm |= not may_be_stuck(state, i if k == 0 else len(state.last))
+    for i in range(channels if partly else 0):
+        if not np.isnan(value[i]) and _is_beyond(state, k, i, value, clipped, size, now):
             alarm |= not may_be_stuck(state, i if k == 0 else len(state.last))
     return alarm
 
