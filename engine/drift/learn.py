@@ -1,25 +1,22 @@
-"""A batch through a watch: ranges, cumulative sums and blocks of its units, and the baselines that these give."""
+"""A batch through a watch: cumulative sums and blocks of its units, and the baselines that these give."""
 
 import numpy as np
 from resonance.engine.drift import layout
 from resonance.engine.drift.episode import is_over, is_settling
+from resonance.engine.drift.ranges import LATE, LEAST_VARIANCE, measure_again, measure_range, own_records
 from resonance.engine.drift.shares import close_share_block
 from resonance.engine.drift.steps import HELD_STUCK, follow_steps, is_any_stuck, may_be_stuck
 from resonance.kernels.arithmetic import correlation_time, inline, jit
 from resonance.kernels.borrowed import borrow
 
-_LEAST_VARIANCE, _LEAST_SPREAD = 0.25, 0.04
-"""Least variance of a clipped value, and of its absolute value."""
+_LEAST_SPREAD = 0.04
+"""Least variance of the absolute of a clipped value."""
 _ERRORS = 3.0
 """Standard errors of the baseline that an allowance carries."""
 _SLACK = 1.15
 """What Bennett's exponent is to Bernstein's, within a tenth where it matters."""
-_TOO_NARROW = 4.0
-"""Mean square of clipped values above which their range is measured anew."""
 _LEAST_HALF = 0.1
 """Least half of the way back, in spreads, that is watched for."""
-_LATE = 8
-"""Bases up to which ranges are measured anew, and after which a dependence is believed as it is."""
 
 
 @jit
@@ -76,12 +73,6 @@ def _has_lacked(state, k):
     return found
 
 
-@inline
-def own_records(state, k, i, records):
-    """Return how many records of a unit, of so many behind the first 32, the sums of a channel are made of."""
-    return records - state.began[k, i] - state.lacked[k, i]
-
-
 @jit
 def _measure(state, k, rules, records):
     """Write mean and spread of every channel; return the variances of values and of absolute values.
@@ -95,7 +86,7 @@ def _measure(state, k, rules, records):
         # Of a range that is measured anew there is none yet; where records lack it the last block may be incomplete.
         own = max(own_records(state, k, i, records), 1.0)
         mu, al = (state.total[k, i] + state.block[k, i]) / own, (state.sizes[k, i] + state.size_block[k, i]) / own
-        variance[i] = max(state.squares[k, i] / own - mu * mu, _LEAST_VARIANCE)
+        variance[i] = max(state.squares[k, i] / own - mu * mu, LEAST_VARIANCE)
         variance_q[i] = max(state.squares[k, i] / own - al * al, _LEAST_SPREAD)
         state.mean[k, i], state.size[k, i] = mu, al
         state.usual[k, i] = state.middle[k, i] + state.whole[k, i] / (own * state.gain[k, i])
@@ -150,7 +141,7 @@ def take_baseline(state, k, rules, records, base):
                 far += max(up, down)
             else:
                 up = down = far / rules.root
-        own, late = own_records(state, k, i, records), records >= _LATE * base
+        own, late = own_records(state, k, i, records), records >= LATE * base
         blocks, known = (state.block_squares[k, i], state.block_products[k, i]), state.inflation[k, i]
         t = _inflation(blocks, state.mean[k, i], variance[i], known, own, late, rules.leaps) if own >= base else np.inf
         # Where it is unknown for what goes to and fro, it is for absolute values, and sums that hold the feature.
@@ -195,28 +186,6 @@ def _mark_record(state, k, seen, offset, time):
             return
         at = (seen >> shift) & (layout.KEPT - 1)
         state.mark[k, level, at], state.mark_time[k, level, at] = offset, time
-
-
-@jit
-def _measure_range(state, k, rules, seen, x):
-    """Take one of the first records into centre and width of every feature's range; the last one ends it.
-
-    Behind a change no range is narrower than before: a wave goes nowhere in 32 records.
-    """
-    d = rules.d
-    for i in range(d):
-        if np.isnan(x[i]):
-            state.lacked[k, i] += 1.0
-            continue
-        e = x[i] - state.middle[k, i]
-        state.middle[k, i] += e / (seen + 1 - state.lacked[k, i])
-        state.gain[k, i] += e * (x[i] - state.middle[k, i])
-    if seen == layout.RANGE - 1:
-        for i in range(d):
-            least = max(state.old_spread[k, i], layout.FLOOR) if rules.leaps else layout.FLOOR
-            state.gain[k, i] = 1.0 / max(np.sqrt(state.gain[k, i] / max(31 - state.lacked[k, i], 1)), least)
-            state.lacked[k, i] = 0.0
-        state.middle[k, d:], state.gain[k, d:] = 0.0, 1.0
 
 
 @jit
@@ -362,7 +331,7 @@ def learn_record(state, k, rules, x, offset, time, still, lacks):
     if seen & 7 == 0:
         _mark_record(state, k, seen, offset, time)
     if seen < layout.RANGE:
-        _measure_range(state, k, rules, seen, x)
+        measure_range(state, k, rules, seen, x)
         return False
     value, clipped, size = state.room[0], state.room[1], state.room[2]
     _standardise(state, k, rules, x, value, clipped, size, still, lacks)
@@ -387,47 +356,9 @@ def _check_baseline(state, k, rules, alarm):
     records, base = state.seen[k] - layout.RANGE, layout.BASE if k else layout.STREAM_BASE
     if not alarm and (not state.watched[k] or _is_quiet(state, k)):
         if rules.leaps > 0:
-            _measure_again(state, k, rules, records, base)
+            measure_again(state, k, rules, records, base)
         take_baseline(state, k, rules, records, base)
     state.check[k] = 2 * records
-
-
-@jit
-def _measure_again(state, k, rules, records, base):
-    """Measure the ranges anew in which most values were cut, or hardly differ, of features that are not watched yet.
-
-    A wave, or a device that starts, goes far in a day, and nowhere in its first 32 records.
-    """
-    found = False
-    for i in range(rules.d):
-        own = own_records(state, k, i, records)
-        # Later on only of what has come late.
-        if own < layout.RANGE or (records >= _LATE * base and 2 * state.lacked[k, i] <= records):
-            continue
-        if state.watched[k] == 1 and state.threshold[k, i] < np.inf:
-            continue
-        g, at = state.gain[k, i], state.whole[k, i] / own
-        variance, is_least = max(state.power[k, i] / own - at * at, 0.0), g * layout.FLOOR >= 1.0
-        # A flag that was not set at first is cut whenever it is.
-        is_narrow = state.squares[k, i] > _TOO_NARROW * own or (is_least and variance > _TOO_NARROW)
-        if not is_narrow and (variance >= _LEAST_VARIANCE or is_least):
-            continue
-        state.middle[k, i] += at / g
-        state.gain[k, i] = 1.0 / max(np.sqrt(variance) / g, layout.FLOOR)
-        _forget(state, k, i, records)
-        found = True
-    for i in range(rules.d, state.mean.shape[1]) if found else range(0):
-        _forget(state, k, i, records)
-
-
-@jit
-def _forget(state, k, i, records):
-    """Let the sums of a channel begin anew."""
-    state.began[k, i], state.lacked[k, i] = records, 0.0
-    state.block[k, i] = state.size_block[k, i] = 0.0
-    state.whole[k, i] = state.power[k, i] = state.total[k, i] = state.squares[k, i] = state.sizes[k, i] = 0.0
-    state.before[k, i] = state.size_before[k, i] = state.block_squares[k, i] = state.block_products[k, i] = 0.0
-    state.size_squares[k, i] = state.size_products[k, i] = 0.0
 
 
 _MOST_VOTES = 64
