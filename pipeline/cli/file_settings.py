@@ -223,6 +223,7 @@ def for_file(
     if described:
         return topic, found.columns
     suggestion = found.suggestion
+    suggestion.flags.pop(truth or "", None)
     suggested = suggestion.settings
     if chosen is not None:
         del suggested["input.features"]
