@@ -220,9 +220,12 @@ def for_file(
         raise ConfigurationError(f'{file}: no column is the key, and stream = "key" needs one: {way}')
     if found.columns != columns:
         say(f"taken: {shlex.join(found.columns.options)}")
+    elif not yes and any(note.remedy and note.advised for note in found.findings):
+        say("--yes takes what these notes advise")
     if described:
         return topic, found.columns
     suggestion = found.suggestion
+    suggestion.flags.pop(truth or "", None)
     suggested = suggestion.settings
     if chosen is not None:
         del suggested["input.features"]

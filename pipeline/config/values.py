@@ -25,7 +25,7 @@ def _list(value: Any) -> Any:
     if isinstance(value, str):
         text = value.strip()
         if text.startswith("["):
-            return _json(text)
+            return _json(text, '["a", "b"]')
         return [part.strip() for part in text.split(",") if part.strip()]
     return value
 
@@ -41,14 +41,14 @@ def _list_or_text(value: Any) -> Any:
 
 def _table(value: Any) -> Any:
     """Read ``{"name": ...}`` as JSON."""
-    return _json(value) if isinstance(value, str) else value
+    return _json(value, '{"name": ...}') if isinstance(value, str) else value
 
 
-def _json(text: str) -> Any:
+def _json(text: str, example: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise ValueError(f"not JSON ({error})") from error
+        raise ValueError(f"must be JSON, such as {example} ({error})") from error
 
 
 def _optional(value: Any) -> Any:

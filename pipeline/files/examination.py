@@ -63,6 +63,9 @@ class Examination:
         found = suggest(self.seen, self.columns, self.chosen, self.given.input.text_path)
         named = {*self.given.prepare.categories}.union(*paths_of(self.given).values())
         found.texts[:] = [path for path in found.texts if path not in named]
+        # Who names categories names all.
+        for path in [*found.flags] if self.given.prepare.categories else named & found.flags.keys():
+            del found.flags[path]
         if self.columns.key and found.stream == "topic" and "stream" not in self.given.model_fields_set:
             few = f"too few of each {' and '.join(self.columns.key)} for a model of its own, so all have one"
             found.notes.append(Note(f"{few}; --set stream=key gives each its own and compares them"))

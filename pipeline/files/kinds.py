@@ -23,7 +23,7 @@ NEARLY_ALL: Final = 0.99
 """Share of one value beyond which a column has no range: the scale ends at the 1st and the 99th percentile."""
 
 RARELY: Final = 0.9
-"""Share of zeros beyond which integers from 0 on count something rare, and name no kinds."""
+"""Share of zeros beyond which integers from 0 on count something rare, and name no kinds; of true or of false."""
 
 GRID: Final = 5
 """Fewest integers on an even grid that count as an amount; fewer may name kinds."""
@@ -223,6 +223,14 @@ def is_code(column: Column, records: int) -> bool:
     if column.common == 0 == column.low.value and column.same > RARELY * column.numbers and max(few) < 2 * len(few):
         return False  # How many there were, mostly none.
     return len(few) < GRID or max(few) - min(few) >= len(few)
+
+
+def is_rare_flag(column: Column) -> bool:
+    """Return whether a column has true and false, as texts too, one of them in few records: how often says a lot."""
+    counts = column.counts if column.only(str, bool) else None
+    if not counts or {str(value).lower() for value in counts} != {"true", "false"}:
+        return False
+    return max(counts.values()) > RARELY * column.present
 
 
 def is_counter(column: Column, records: int) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from resonance.pipeline.files.kinds import (
     AGAIN,
     FEWEST,
+    GRID,
     Kinds,
     forms_together,
     grows,
@@ -59,12 +60,14 @@ CHANCE: Final = 20
 
 _NAME = re.compile(
     r"(?i)(.*[ ._-])?(device|machine|host|sensor|source|server|node|unit|asset|station|vehicle|engine|pump|meter|site|"
-    r"service|instance|pod|container|entity|mac|imei|vin|gateway|router|robot|truck|valve|motor|inverter|experiment|run|ticker|symbol|customer|user|client|store|shop|turbine|plant|"
-    r"plate|boiler|room|switch)"
+    r"service|instance|pod|container|entity|mac|imei|vin|gateway|router|robot|truck|valve|motor|inverter|experiment|run"
+    r"|ticker|symbol|customer|user|client|store|shop|turbine|plant|plate|boiler|room|switch|terminal|till|kiosk|charger"
+    r"|lift|elevator|spindle|oven|furnace|tank|well|bus|train|vessel|camera|reader|tracker|drone)"
     r"([ ._-]?(id|name|no|nr|number|key|ip|addr(ess)?))?|(src|orig)[ ._-]?(ip|addr(ess)?|host|h)|ip([ ._-]?addr(ess)?)?"
-    # An id that comes again is that of something, but for what only says of which kind it is.
+    # An id that comes again is that of something, but for what only says of which kind it is, or who was there.
     r"|(?!(.*[ ._-])?(category|type|class|kind|status|state|mode|level|group|country|region|city|product|item|event|"
-    r"error|reason|code|version|batch|job|task|trip|order|session|message|record|row)[ ._-]?id$).*[a-z][ ._-]id"
+    r"error|reason|code|version|batch|job|task|trip|order|session|message|record|row|staff|employee|operator|cashier|"
+    r"clerk|driver)[ ._-]?id$).*[a-z][ ._-]id"
 )
 
 
@@ -97,6 +100,16 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     """Return the column that names the sources of the records; None where none does, or all are of one."""
     if seen.records < FEWEST:
         return None
+    found = _source_of(seen, kinds)
+    tag = _long_form(seen, kinds, [path for path in seen.columns if _may_name(seen, path)])
+    if found is None or tag is None or len({*rows_of(seen, *found.paths)}) == len({*rows_of(seen, tag, *found.paths)}):
+        return found
+    # The numbers of a pod's CPU and of its memory are no stream together.
+    return SourceColumn((tag, *found.paths), f"each {tag} has its own numbers; {found.reason}", found.certain)
+
+
+def _source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
+    """Return the column that names what the records are of, by times, order or names."""
     timely = [path for path, each in seen.columns.items() if _TIMELY.fullmatch(last(path)) and each.only(int, float)]
     counted = (path for path in (*kinds.numbers, *kinds.ids) if _is_clock(seen.columns[path], seen.records))
     # Of a panel, such as firms and their years one behind the other, what never becomes less is the firm.
@@ -157,7 +170,7 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
 def grows_within(seen: FileSurvey, path: str, sources: Sequence[str]) -> bool:
     """Return whether numbers count the records of each source, are its times, or what it has used up."""
     column, names = seen.columns[path], seen.columns[sources[0]]
-    if not column.only(int, float) or len(column.few) <= FEW:
+    if not column.only(int, float) or len(column.few) < GRID:
         return False
     is_ordered = names.counts is not None and names.changes == len(names.counts) - 1
     if column.only(int) and column.falls and is_ordered and column.falls <= names.changes:
@@ -184,12 +197,26 @@ def grows_within(seen: FileSurvey, path: str, sources: Sequence[str]) -> bool:
     count = max(map(len, ends))
     if compared <= count:
         return False
+    if not falls and _counts_rarely(*ends):
+        return True
+    if len(column.few) <= FEW:
+        return False
     if column.only(int) and AGAIN * (compared - rises) <= compared:
         return True
     # What a meter counts may rest for a while; what is smooth rises or falls as steadily, but for minutes or hours.
     moves = max(rises, falls)
     is_steady = AGAIN * min(rises, falls) <= moves and MOVES * moves >= compared
     return is_steady and (compared > AGAIN * count or (not falls and bool(later) and all(later)))
+
+
+def _counts_rarely(first: dict[Any, int | float], later: dict[Any, int | float]) -> bool:
+    """Return whether whole numbers of most sources are larger at the end, by different amounts, and of none smaller.
+
+    So does what counts errors or restarts. A setting that is changed once is changed by as much for many.
+    """
+    more = [later[name] - first[name] for name in first.keys() & later.keys()]
+    is_whole = all(number % 1 == 0 for number in (*first.values(), *later.values()))
+    return is_whole and len(set(more)) > 2 and min(more) >= 0 and 2 * more.count(0) < len(more)
 
 
 def _goes_on(seen: FileSurvey, path: str, numbers: Sequence[str]) -> str | None:

@@ -16,6 +16,7 @@ from resonance.pipeline.files.kinds import (
     is_direction,
     is_marked,
     is_prose,
+    is_rare_flag,
     is_rfc3339,
     last,
     names_each,
@@ -82,13 +83,17 @@ class Suggestion:
     """Path to texts that give clusters keywords, where their features are numbers without names."""
     texts: list[str] = field(default_factory=list)
     """Columns of texts that come again, or of true and false, and of nothing else: `prepare.categories` takes them."""
+    flags: dict[str, list[str]] = field(default_factory=dict)
+    """Values of columns of true and false, one of them rare, by path: categories among the features."""
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings, by dotted name."""
         found: dict[str, Any] = {"stream": self.stream}
         if self.features:
-            found["input.features"] = self.features
+            found["input.features"] = [*self.features, *self.flags] if self.flags else self.features
+        if self.flags:
+            found["prepare.categories"] = self.flags
         if self.sparse is not None:
             found |= {"input.sparse": self.sparse, "engine.name": "sa_art"}
         if self.id_path:
@@ -105,6 +110,8 @@ class Suggestion:
     def findings(self) -> list[Note]:
         """The notes, and those on what is left out."""
         notes = [*self.notes]
+        if self.flags:
+            notes.append(Note(f"{some_of(list(self.flags), LISTED)}: true and false, one of them rare, so a category"))
         if self.texts:
             them = "it" if len(self.texts) == 1 else "them"
             notes.append(Note(f"left out: {some_of(self.texts, LISTED)} (no number; prepare.categories takes {them})"))
@@ -166,12 +173,15 @@ def suggest(
     if chosen is not None:
         left_out = {}
     stream = _stream_of(seen, columns.key)
+    one_by_one = features and sparse is None and not as_array and chosen is None
+    rare = [path for path in others if one_by_one and is_rare_flag(seen.columns[path])]
+    flags = {path: _values_of(seen.columns[path]) for path in seen.columns if path in rare}
+    others -= flags.keys()
     # The key is the same in all records of a model.
     same = columns.key if stream == "key" else ()
     categories = {
         # The texts among numbers, such as N/A, stand for missing ones.
-        path: [str(each) for each in sorted(column.few if path in numbers else column.words or column.few)]
-        or ["false", "true"]
+        path: _values_of(column, path in numbers)
         for path, column in seen.columns.items()
         if path not in same
         and (chosen is None or path in named)
@@ -198,8 +208,13 @@ def suggest(
     texts = [path for path in seen.columns if chosen is None and path in others and _comes_again(seen, path)]
     return Suggestion(
         features, sparse, id_path, reason, time, missing, left_out, timestamps, categories, stream, notes, text_path,
-        texts,
+        texts, flags,
     )  # fmt: skip
+
+
+def _values_of(column: Column, is_number: bool = False) -> list[str]:
+    """Return the values of a category as the settings write them."""
+    return [str(each) for each in sorted(column.few if is_number else column.words or column.few)] or ["false", "true"]
 
 
 def _of_label(column: Column) -> str:

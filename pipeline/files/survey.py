@@ -109,7 +109,7 @@ class Column:
         self.unique = True
         """Whether the first `MAX_NAMES` values are texts or integers, none of them twice."""
         self.counts: Counter[Any] | None = Counter()
-        """Of texts and integers, how often each comes; None where more than `MAX_SOURCES` are different."""
+        """Of texts, integers and flags, how often each comes; None where more than `MAX_SOURCES` are different."""
         self.changes = 0
         """How often a value is another one than that before it."""
         self.falls: int | None = 0
@@ -202,9 +202,10 @@ class Column:
     def _follow(self, values: list[Any], kinds: Counter[type]) -> None:
         """Count what comes, and where a value differs from the one before it."""
         if self.counts is not None:
-            if kinds[str] + kinds[int] == len(values):
+            known = kinds[str] + kinds[int] + kinds[bool]
+            if known == len(values):
                 self.counts.update(values)
-            if kinds[str] + kinds[int] < len(values) or len(self.counts) > MAX_SOURCES:
+            if known < len(values) or len(self.counts) > MAX_SOURCES:
                 self.counts = None
         behind = [*self._last, *values]
         self._last = behind[-1:]

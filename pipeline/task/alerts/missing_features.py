@@ -11,7 +11,7 @@ from resonance.kernels.table import require
 from resonance.pipeline.task.alerts.kernels import missing
 
 KIND: Final = "missing_features"
-REVISION: Final = 1
+REVISION: Final = 2
 
 
 class Missing(NamedTuple):
@@ -76,6 +76,9 @@ class MissingFeatures:
         made = cls()
         try:
             (made._records,), columns, rows = arrays["records"].tolist(), arrays["columns"], arrays["rows"]
+            if rows.shape == (len(columns), missing.RUNS):
+                # The first revision did not count runs: as if there had been one.
+                rows = np.column_stack((rows, rows[:, missing.MISSED] > 0))
             require(rows.shape == (len(columns), missing.COLUMNS), "rows")
             require(made._records >= 0 and bool((np.diff(columns, prepend=-1) > 0).all()), "columns")
             counts = rows[:, missing.MISSED] + rows[:, missing.RUN]

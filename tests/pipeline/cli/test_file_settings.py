@@ -147,6 +147,16 @@ def test_texts_that_settings_make_features_are_not_left_out(tmp_path, printed):
     assert "input.features: x, program\n" in said
 
 
+def test_who_names_categories_names_all_flags(tmp_path, printed):
+    rows = [f"{n % 97 / 7:.2f},{'abc'[n * n % 3]},{str(n % 20 > 0).lower()}" for n in range(300)]
+    (tmp_path / "own.csv").write_text("\n".join(["x,program,ok", *rows]) + "\n")
+    assert "input.features: x, ok\n" in printed(run, "replay", "own.csv").err
+    said = printed(run, "replay", "own.csv", "--set", 'prepare.categories={"program": ["a", "b", "c"]}').err
+    assert "input.features: x, program\n" in said
+    said = printed(run, "evaluate", "own.csv", "--truth", "ok").err
+    assert "input.features: x\n" in said
+
+
 def test_the_line_on_streams_that_are_too_short_names_what_compares_them(tmp_path, printed):
     draw = random.Random(4)
     times = [1_770_000_000_000 + 60_000 * n for n in range(90)]

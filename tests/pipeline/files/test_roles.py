@@ -455,6 +455,39 @@ def test_the_names_of_a_table_in_long_form_are_the_key(tag, bad):
     assert source(drawn) is None
 
 
+def test_the_names_of_a_table_in_long_form_are_the_key_together_with_what_they_are_of():
+    rows = []
+    for n in range(4_500):
+        k, at = n % 3, f"{stamp(n // 3)[:-1]}.{DRAW.randrange(900)}Z"
+        rows.append({"at": at, "metric": f"m{k}", "pod": f"p{n // 3 % 3}", "value": 9**k * DRAW.random()})
+    found = source(rows)
+    assert (found.paths, found.certain) == (("metric", "pod"), True)
+    assert source([{**row, "pod": f"p-{row['metric']}"} for row in rows]).paths == ("pod",)
+
+
+def test_who_works_at_a_machine_is_not_what_the_records_are_of():
+    rows = []
+    for n in range(6_000):
+        till = DRAW.randrange(6)
+        who = {"shop": f"S{till // 2}", "terminal": f"T{till}", "staff_id": f"s{till // 2 * 9 + DRAW.randrange(9)}"}
+        rows.append(measured(at=stamp(n), **who))
+    assert source(rows) == (("terminal",), "6 names", True)
+
+
+def test_what_counts_rarely_for_each_source_is_left_out():
+    errors = {f"c{k}": DRAW.randrange(3) for k in range(6)}
+    rows = []
+    for n in range(6_000):
+        name = f"c{n % 6}"
+        errors[name] += DRAW.random() < 0.004
+        rows.append(
+            measured(
+                at=stamp(n // 6), charger=name, errors=errors[name], setting=2 + n // 3_000, queue=DRAW.randrange(7)
+            )
+        )
+    assert noted(rows).left_out == {"errors": "counts up or down for each charger: a clock, a meter or a tank"}
+
+
 def test_what_stands_for_missing_numbers_does_not_change_the_key():
     rows = [{"box": f"b{n % 2}", "y": n % 2 * 40 + DRAW.gauss(0, 0.1) + n / 200, "at": stamp(n)} for n in range(4_000)]
     found = source(rows)

@@ -259,6 +259,22 @@ def test_a_survey_remembers_no_more_than_it_needs():
     assert (text.present, len(text.sample), len(text.words), text.unique) == (6_000, SAMPLE, FEW + 1, True)
 
 
+@pytest.mark.parametrize("values", [(True, False), ("TRUE", "FALSE")])
+def test_true_and_false_are_a_category_where_one_of_them_is_rare(values):
+    rows = [{"x": n % 97 / 7, "approved": values[n % 23 == 5], "open": values[n % 3 == 0]} for n in range(900)]
+    found = suggest(FileSurvey(rows))
+    names = ["false", "true"] if values[0] is True else ["FALSE", "TRUE"]
+    assert found.settings["input.features"] == ["x", "approved"]
+    assert found.settings["prepare.categories"] == {"approved": names}
+    assert [note.text for note in found.findings] == [
+        "approved: true and false, one of them rare, so a category",
+        "left out: open (no number; prepare.categories takes it)",
+    ]
+    assert "approved" not in found.categories
+    assert f'approved = ["{names[0]}", "{names[1]}"]' in as_file(found, "t", name="t", broker={})
+    assert not suggest(FileSurvey(rows), chosen=["x"]).flags
+
+
 def test_texts_that_come_again_and_are_nothing_else_are_named_in_one_line():
     rows = [
         {"at": f"2026-01-01T00:{n // 60 % 60:02}:{n % 60:02}Z", "box": f"b{n % 3}", "program": "abcde"[n * n % 5]}

@@ -15,7 +15,8 @@ WEEK = 3  # the week in which the last run ended
 LONGEST = 4  # the longest run that ended in that week
 BEFORE = 5  # the longest run of the week before
 OPEN = 6  # whether an alert is open
-COLUMNS = 7
+RUNS = 7  # runs that ended
+COLUMNS = 8
 
 OUT = 7
 """Columns of what `follow` finds."""
@@ -24,14 +25,32 @@ LEAST = 20
 """Records in a row that an alert needs, and records with the feature before them."""
 
 _ERRORS = 3.0
-"""Standard errors by which the share of records without the feature may be larger than it was."""
+"""Standard errors by which a share may be larger than it was."""
+
+_LONGER, _FEW = 2.0, 8.0
+"""Times as long as the longest run that one of an alert is at least, and more by so many, divided by the runs known."""
 
 
 @jit
-def _chance(missed, records):
-    """Return the natural logarithm of the most that the share of records without a feature may be."""
-    share = (missed + 1.0) / (records + 2.0)
-    return log(min(share + _ERRORS * np.sqrt(share * (1.0 - share) / (records + 2.0)), 1.0))
+def _most(count, of):
+    """Return the most that a share may be which was so many of some."""
+    share = (count + 1.0) / (of + 2.0)
+    return min(share + _ERRORS * np.sqrt(share * (1.0 - share) / (of + 2.0)), 1.0)
+
+
+@jit
+def _is_longer(run, missed, runs, longest, records, evidence):
+    """Whether a run is longer than any and than chance explains, by records that lacked the feature before.
+
+    What is missing at night, or while a machine rests, is missing in runs: so many of those had one before them. The
+    longest run, which may have been a fault, is left out of that.
+    """
+    if runs > 0 and run < (_LONGER + _FEW / runs) * longest:
+        return False
+    chance = _most(missed, records)
+    if runs >= _FEW:
+        chance = max(chance, _most(missed - longest - runs + 1, missed - longest))
+    return -run * log(chance) >= evidence
 
 
 @jit
@@ -53,6 +72,7 @@ def follow(is_missing, times, records, evidence, rows, out):
                     found += 1
                 keep_longest(rows, column, WEEK, times[at], rows[column, RUN])
                 rows[column, MISSED] += rows[column, RUN]
+                rows[column, RUNS] += 1
                 rows[column, RUN] = 0
                 continue
             if rows[column, RUN] == 0:
@@ -63,7 +83,7 @@ def follow(is_missing, times, records, evidence, rows, out):
             if rows[column, OPEN] == 1 or run < LEAST or before - missed < LEAST:
                 continue
             longest = max(rows[column, LONGEST], rows[column, BEFORE])
-            if run >= 2 * longest and -run * _chance(missed, before) >= evidence:
+            if _is_longer(run, missed, rows[column, RUNS], longest, before, evidence):
                 rows[column, OPEN] = 1
                 out[found] = (at, column, 1, run, before, missed, rows[column, BEGAN])
                 found += 1

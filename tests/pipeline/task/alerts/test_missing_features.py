@@ -30,6 +30,12 @@ def found(watch, is_missing, cuts=(10**9,), first=0):
     return result
 
 
+def at_most(count, of):
+    """Return the largest share that so many of some may have come of."""
+    share = (count + 1) / (of + 2)
+    return min(1.0, share + 3 * sqrt(share * (1 - share) / (of + 2)))
+
+
 def plainly(is_missing):
     """Return number, column, whether one opened, and the run, as the rule is written in words."""
     result = []
@@ -49,10 +55,12 @@ def plainly(is_missing):
             # Weeks are counted by the runs that end.
             now = ended[-1][0] if ended else 0
             longest = max((length for at, length in ended if at >= now - 1), default=0)
-            share = (missed + 1) / (before + 2)
-            most = min(1.0, share + 3 * sqrt(share * (1 - share) / (before + 2)))
+            most = at_most(missed, before)
+            if len(ended) >= 8:
+                most = max(most, at_most(missed - longest - len(ended) + 1, missed - longest))
             enough = -run * log(most) >= EVIDENCE + log(is_missing.shape[1])
-            if not is_open and run >= max(20, 2 * longest) and before - missed >= 20 and enough:
+            longer = not ended or run >= (2 + 8 / len(ended)) * longest
+            if not is_open and run >= 20 and longer and before - missed >= 20 and enough:
                 result.append((number, column, True, run))
                 is_open = True
     return sorted(result)
@@ -61,7 +69,7 @@ def plainly(is_missing):
 @pytest.mark.parametrize("seed", range(6))
 def test_it_is_what_is_written_plainly(seed):
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, 60, size=(2, 1000)) * rng.choice([1] * 9 + [20], size=(2, 1000))
+    lengths = rng.integers(1, 60, size=(2, 1000)) * rng.choice([1] * 99 + [80], size=(2, 1000))
     columns = [np.repeat(np.arange(1000) % 2 == 1, each)[:25_000] for each in lengths]
     is_missing = np.column_stack(columns) & (rng.random((25_000, 2)) < (1.0, 0.95))
     shown = [
@@ -97,6 +105,16 @@ def test_what_is_missing_every_night_is_one_alert():
     assert [(each.opened, each.row // 1_440) for each in changes] == [(True, 0), (False, 0)]
 
 
+def test_what_is_missing_while_a_machine_rests_opens_nothing():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        # In use for an hour or two and then not, at night for longer, with a record in ten minutes.
+        rests = rng.exponential([6, 10], size=(600, 2)).astype(int) + 1
+        used = np.repeat(np.tile([False, True], 600), rests.ravel())[:8_000]
+        night = (np.arange(len(used)) % 144 < 40) & (rng.random(len(used)) < 0.97)
+        assert found(MissingFeatures(), (used | night)[:, None]) == []
+
+
 def test_one_that_is_gone_stays_open():
     opened, cleared = found(MissingFeatures(), drawn(np.random.default_rng(0), (1_000, 0.0), (300_000, 1.0), (9, 0.0)))
     assert (opened.opened, cleared.row) == (True, 301_000)
@@ -115,6 +133,15 @@ def test_cuts_and_restores_change_nothing(cuts):
     cut = MissingFeatures.from_state(cut.state())
     assert before + found(cut, is_missing[3_010:], cuts, 3_010) == changes
     assert cut.state() == whole.state()
+
+
+def test_a_state_of_the_first_revision_goes_on():
+    watch = MissingFeatures()
+    found(watch, drawn(np.random.default_rng(0), (500, 0.1)))
+    _, arrays = unpack(watch.state(), missing_features.KIND, missing_features.REVISION)
+    older = pack(missing_features.KIND, 1, {}, {**arrays, "rows": arrays["rows"][:, :-1]})
+    changes = found(MissingFeatures.from_state(older), drawn(np.random.default_rng(1), (200, 1.0), (1, 0.0)), first=500)
+    assert [each.opened for each in changes] == [True, False]
 
 
 def test_a_state_that_is_none_is_refused():
