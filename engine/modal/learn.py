@@ -80,7 +80,7 @@ def _chosen_cluster(model, rules, place):
 
 @jit
 def _idle_landmark(model, rules):
-    """Return the first landmark without records for long in a cluster that has some, or in none; -1 for no such."""
+    """Return the landmark longest without records in a cluster that has some, or in none; -1 for none that is idle."""
     landmarks, n = model.landmarks, model.learned
     place, last = model.place, model.last
     soon = rules.expire_records // _IDLE_SHARE
@@ -93,10 +93,11 @@ def _idle_landmark(model, rules):
     for i in range(landmarks):
         if place[i] >= 0:
             newest[place[i]] = max(newest[place[i]], last[i])
+    found, oldest = -1, n - soon
     for i in range(landmarks):
-        if n - last[i] > soon and (place[i] < 0 or n - newest[place[i]] <= soon):
-            return i
-    return -1
+        if last[i] < oldest and (place[i] < 0 or n - newest[place[i]] <= soon):
+            found, oldest = i, last[i]
+    return found
 
 
 @jit
