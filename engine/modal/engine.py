@@ -83,10 +83,11 @@ class Modal(SingleModelEngine):
         return replace(super()._no_answers(count), outside=np.full((count, NAMED, 4), np.nan))
 
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
-        classes = self._model.votes.shape[1]
+        slots, classes = self._model.votes.shape
         if self._cells is None:
             # Not before: of thousands of streams that a start reads, few have a record soon.
-            self._list()
+            list_all(self._model, np.empty(slots))
+            self._cells = new_cells(self._rules, slots)
         self._model = resized(self._model, classes=room_for_classes(classes, self._classes))
         answers, done = arrays_of(step), 0
         while True:
@@ -108,16 +109,12 @@ class Modal(SingleModelEngine):
             self._cells = new_cells(self._rules, slots)
             self._model = resized(self._model, landmarks=slots, clusters=slots)
 
-    def _list(self) -> None:
-        """List the neighbours of each landmark, and make room for the cells."""
-        slots = len(self._model.id)
-        list_all(self._model, np.empty(slots))
-        self._cells = new_cells(self._rules, slots)
-
     def _thin_out(self) -> None:
         """Go on with as many landmarks as there may be."""
         self._restore(self.dimension, {}, self._packed(thin_out(self._model, self._rules)))
-        self._list()
+        slots = len(self._model.id)
+        measure_anew(self._model, self._rules, np.empty(slots))
+        self._cells = new_cells(self._rules, slots)
 
     def _events(self) -> list[Event]:
         # Only a reading has any, and there is one in hundreds of records.
@@ -165,6 +162,8 @@ class Modal(SingleModelEngine):
         at = np.vstack((model.at[:, :used].T, model.previous))
         at = np.clip(moved(at), -MAGNITUDE, MAGNITUDE)
         model.at[:, :used], model.previous[:] = at[:-1].T, at[-1]
+        # Densities in new units begin to rest anew, and what clusters are known to have shows in these from then on.
+        model.rest[: model.clusters], model.narrow[: model.clusters], model.enough = 0, 0.0, model.learned
         if self._cells is not None:
             self._cells.end = UNFILLED
         measure_anew(model, self._rules, np.empty(len(model.id)))

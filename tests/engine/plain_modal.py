@@ -302,7 +302,9 @@ class PlainModal:
             if self.n - mark.last > soon and (mark.cluster is None or self.n - recent[mark.cluster] <= soon)
         ]
         if idle:
-            return min(idle, key=lambda i: self.landmarks[i].last)
+            # One in no cluster goes first, the oldest of them.
+            loose = [i for i in idle if self.landmarks[i].cluster is None]
+            return min(loose, key=lambda i: self.landmarks[i].last) if loose else idle[0]
         chosen = self._giving(cluster, members)
         own = members[chosen]
         if chosen is None:
@@ -556,6 +558,29 @@ class PlainModal:
                 self.landmarks[heir].mass += gone.mass
                 self.landmarks[heir].count += gone.count
         self.landmarks = [self.landmarks[column] for column in sorted(kept)]
+        self._measure_anew()
+
+    def _measure_anew(self):
+        """Measure all balls; each goes on counting for the same density, beside those of the others."""
+        growth = {}
+        for i, mark in enumerate(self.landmarks):
+            before, (mark.radius2, _) = mark.radius2, self._ball(i)
+            if mark.span is None or before <= 0.0 or mark.radius2 <= 0.0:
+                mark.span = None
+            else:
+                growth[i] = 0.5 * self.dimension * (ln(mark.radius2) - ln(before))
+        for i, own in growth.items():
+            mark, shorter = self.landmarks[i], own - in_order(growth.values()) / len(growth)
+            pauses = mark.variation(self.clock)
+            factor = exp_minus(shorter) if shorter >= 0.0 else 1.0 / exp_minus(-shorter)
+            mark.span = mark.span_at(self.clock) * factor
+            if mark.past_span > 0.0:
+                mark.past_span = max(mark.past_span * factor, 0.5)
+            else:
+                mark.span = max(mark.span, 0.5)
+            mark.since = self.clock
+            mark.keep_variation(self.clock, pauses)
+        self._measure_usual()
 
     def _needs_more(self, hills, cut):
         marks = self.landmarks
