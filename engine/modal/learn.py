@@ -80,7 +80,7 @@ def _chosen_cluster(model, rules, place):
 
 @jit
 def _idle_landmark(model, rules):
-    """Return the landmark that is idle longest in no cluster, else the first idle one where a cluster goes on, or -1."""
+    """Return the landmark idle longest in no cluster, else the first idle one where a cluster goes on, or -1."""
     landmarks, n = model.landmarks, model.learned
     place, last = model.place, model.last
     soon = rules.expire_records // _IDLE_SHARE
