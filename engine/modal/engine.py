@@ -11,6 +11,7 @@ from resonance.engine.events import SHAPE_HEAD
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.modal import layout
 from resonance.engine.modal.answers import UNUSUAL, predict_batch
+from resonance.engine.modal.budget import thin_out
 from resonance.engine.modal.density import FEWEST_HITS
 from resonance.engine.modal.layout import PARAMETERS, new_model, rules_from
 from resonance.engine.modal.learn import learn_batch, measure_anew
@@ -60,10 +61,10 @@ class Modal(SingleModelEngine):
     """
 
     name: ClassVar[str] = "modal"
-    revision: ClassVar[int] = 12
+    revision: ClassVar[int] = 13
     # The second read its first 200 records more seldom, the third counted no pauses, the fifth knew not what is usual,
     # the sixth counted no steps, the seventh and the eighth divided many clusters more seldom, the tenth later;
-    # the eleventh joined what comes in turns sooner.
+    # the eleventh joined what comes in turns sooner, the twelfth kept all landmarks.
     oldest: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     criteria = CRITERIA
@@ -90,12 +91,14 @@ class Modal(SingleModelEngine):
         self._model = resized(self._model, classes=room_for_classes(classes, self._classes))
         answers, done = arrays_of(step), 0
         while True:
-            own = self._model, self._rules, self._cells
+            own, slots = (self._model, self._rules, self._cells), len(self._model.id)
             done, due = learn_batch(*own, batch, labels, done, np.empty(slots), *answers, step.outside)
             if due:
-                self._was_read = True
                 # Here and not in the kernel, which would take seconds longer to compile.
                 read_clusters(self._model, self._rules, done - 1, self._log)
+                if self._model.landmarks > self._model.budget:
+                    self._thin_out()
+                self._was_read = True
                 fill_cells(self._model, self._cells)
             if done == len(batch):
                 return
@@ -105,6 +108,13 @@ class Modal(SingleModelEngine):
             # In this order: cells of the smaller model would be too small, should the next line be interrupted.
             self._cells = new_cells(self._rules, slots)
             self._model = resized(self._model, landmarks=slots, clusters=slots)
+
+    def _thin_out(self) -> None:
+        """Go on with as many landmarks as there may be."""
+        self._restore(self.dimension, {}, self._packed(thin_out(self._model, self._rules)))
+        slots = len(self._model.id)
+        measure_anew(self._model, self._rules, np.empty(slots))
+        self._cells = new_cells(self._rules, slots)
 
     def _events(self) -> list[Event]:
         # Only a reading has any, and there is one in hundreds of records.
@@ -152,13 +162,15 @@ class Modal(SingleModelEngine):
         at = np.vstack((model.at[:, :used].T, model.previous))
         at = np.clip(moved(at), -MAGNITUDE, MAGNITUDE)
         model.at[:, :used], model.previous[:] = at[:-1].T, at[-1]
+        # Densities in new units begin to rest anew, and what clusters are known to have shows in these from then on.
+        model.rest[: model.clusters], model.narrow[: model.clusters], model.enough = 0, 0.0, model.learned
         if self._cells is not None:
             self._cells.end = UNFILLED
         measure_anew(model, self._rules, np.empty(len(model.id)))
 
-    def _packed(self) -> dict[str, NDArray[Any]]:
-        used = {"landmarks": self._model.landmarks, "clusters": self._model.clusters}
-        return packed(self._model, **used, classes=self._classes)
+    def _packed(self, landmarks: IntArray | None = None) -> dict[str, NDArray[Any]]:
+        used = self._model.landmarks if landmarks is None else landmarks
+        return packed(self._model, landmarks=used, clusters=self._model.clusters, classes=self._classes)
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         arrays = layout.completed(arrays)

@@ -77,6 +77,7 @@ class Model(Table):
     dispersion: FloatArray = floats(1, low=0.0)  # the variance of counts beside theirs, at the last reading; 0 before
     steps: IntArray = ints(1, high="learned")  # of late, to a record from one unlike it
     stays: IntArray = ints(1, high="learned")  # of these, to one with the same nearest landmark
+    spare: IntArray = ints(1, high="learned")  # records learned at the last reading that half would not do for
     previous: FloatArray = floats("d", most=MAGNITUDE)  # the last record
     at: FloatArray = floats("d", f"landmarks+{STAGGER}", most=MAGNITUDE, turned=True)
     id: IntArray = ints("landmarks", below="next_id", distinct=True, rows="number")
@@ -135,8 +136,11 @@ def new_model(rules: Rules, slots: int, classes: int) -> Model:
 def completed(arrays: Mapping[str, IntArray | FloatArray]) -> Mapping[str, IntArray | FloatArray]:
     """Return the arrays of a state of any revision: what was known is usual before the next reading.
 
-    Before revision 4 balls counted no pauses: as if hits were independent. Before revision 7 no steps were counted.
+    Before revision 4 balls counted no pauses: as if hits were independent. Before revision 7 no steps were counted;
+    before revision 13 landmarks did not become fewer.
     """
+    if "spare" not in arrays:
+        arrays = {**arrays, "spare": arrays["head"][:1]}
     if not {"steps", "stays"} & arrays.keys():
         arrays = {**arrays, "steps": np.zeros(1, np.int64), "stays": np.zeros(1, np.int64)}
     if not {"usual", "unusual"} & arrays.keys():

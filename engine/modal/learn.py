@@ -80,7 +80,7 @@ def _chosen_cluster(model, rules, place):
 
 @jit
 def _idle_landmark(model, rules):
-    """Return the first landmark without records for long in a cluster that has some, or in none; -1 for no such."""
+    """Return the landmark idle longest in no cluster, else the first idle one where a cluster goes on, or -1."""
     landmarks, n = model.landmarks, model.learned
     place, last = model.place, model.last
     soon = rules.expire_records // _IDLE_SHARE
@@ -93,10 +93,13 @@ def _idle_landmark(model, rules):
     for i in range(landmarks):
         if place[i] >= 0:
             newest[place[i]] = max(newest[place[i]], last[i])
+    found, first, oldest = -1, -1, n - soon
     for i in range(landmarks):
-        if n - last[i] > soon and (place[i] < 0 or n - newest[place[i]] <= soon):
-            return i
-    return -1
+        if place[i] < 0 and last[i] < oldest:
+            found, oldest = i, last[i]
+        elif first < 0 and place[i] >= 0 and n - last[i] > soon and n - newest[place[i]] <= soon:
+            first = i
+    return found if found >= 0 else first
 
 
 @jit
@@ -227,15 +230,12 @@ def place_landmarks(model, rules, group, place_of):
 
 @jit
 def measure_anew(model, rules, room):
-    """Measure the balls of landmarks that were put elsewhere.
+    """Measure the balls of landmarks that were put elsewhere, or have others near them.
 
     What a ball has counted goes on for the same density: densities are compared with each other alone, and new units
     change all of them alike. `room` is for as many numbers as landmarks.
     """
     landmarks = model.landmarks
-    model.rest[: model.clusters], model.enough = 0, model.learned
-    # What clusters are known to have shows in new units from then on.
-    model.narrow[: model.clusters] = 0.0
     list_all(model, room)
     clock = model.clock
     growth, total, counting = np.empty(landmarks), 0.0, 0

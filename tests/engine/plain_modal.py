@@ -122,6 +122,7 @@ class PlainModal:
     over: float = 0.0  # by how much the variance of counts exceeds that of independent ones
     enough: int = 0  # records learned at the last reading that needed no more landmarks
     crowded: bool = False
+    spare: int = 0  # records learned at the last reading for which half of the landmarks would not have been enough
     steps: int = 0  # to a record from one unlike it
     stays: int = 0  # of these, the ones within the ball of a landmark
     previous: np.ndarray | None = None
@@ -295,10 +296,15 @@ class PlainModal:
         for column, mark in enumerate(self.landmarks):
             members[mark.cluster].append(column)
         recent = {c: max((self.landmarks[i].last for i in own), default=0) for c, own in members.items()}
-        for column, mark in enumerate(self.landmarks):
-            goes_on = mark.cluster is None or self.n - recent[mark.cluster] <= soon
-            if self.n - mark.last > soon and goes_on:
-                return column
+        idle = [
+            column
+            for column, mark in enumerate(self.landmarks)
+            if self.n - mark.last > soon and (mark.cluster is None or self.n - recent[mark.cluster] <= soon)
+        ]
+        if idle:
+            # One in no cluster goes first, the oldest of them.
+            loose = [i for i in idle if self.landmarks[i].cluster is None]
+            return min(loose, key=lambda i: self.landmarks[i].last) if loose else idle[0]
         chosen = self._giving(cluster, members)
         own = members[chosen]
         if chosen is None:
@@ -516,10 +522,11 @@ class PlainModal:
         self._name(hills, groups, basin, logs)
         self._measure_ranges()
         self._measure_usual()
-        self._enlarge(hills, cut)
+        self._fit_budget(hills, cut)
+        self._thin_out()
 
-    def _enlarge(self, hills, cut):
-        """Let there be twice as many landmarks where there are too few of them for the hills."""
+    def _fit_budget(self, hills, cut):
+        """Let there be twice as many landmarks where there are too few of them for the hills, half where few do."""
         needed = self._needs_more(hills, cut)
         if not needed:
             self.enough = self.n
@@ -527,6 +534,53 @@ class PlainModal:
         self.crowded = lasts and 2 * self.budget > self.p.max_landmarks
         if lasts and not self.crowded:
             self.budget, self.enough = 2 * self.budget, self.n
+        few = 128 * hills.found <= self.budget and 256 * len(self.clusters) <= self.budget
+        if not few or 8 * cut > 0.12 * self.budget or self.budget < 2 * self.p.landmarks:
+            self.spare = self.n
+        elif self.n - self.spare >= self.p.expire_records:
+            self.budget, self.spare = self.budget // 2, self.n
+
+    def _thin_out(self):
+        """Leave out every second landmark of each cluster, and of those in none, where there may be only half."""
+        if len(self.landmarks) <= self.budget:
+            return
+        first, odd, even, seen = [], [], [], {}
+        for column, mark in enumerate(self.landmarks):
+            seen[mark.cluster] = seen.get(mark.cluster, 0) + 1
+            (first if seen[mark.cluster] == 1 else even if seen[mark.cluster] % 2 else odd).append(column)
+        kept = set((first + odd + even)[: self.budget])
+        for column, gone in enumerate(self.landmarks):
+            if column in kept:
+                continue
+            near = [j for _, j in self._neighbours(column) if j in kept]
+            heir = next((j for j in near if self.landmarks[j].cluster == gone.cluster), None)
+            if heir is not None:
+                self.landmarks[heir].mass += gone.mass
+                self.landmarks[heir].count += gone.count
+        self.landmarks = [self.landmarks[column] for column in sorted(kept)]
+        self._measure_anew()
+
+    def _measure_anew(self):
+        """Measure all balls; each goes on counting for the same density, beside those of the others."""
+        growth = {}
+        for i, mark in enumerate(self.landmarks):
+            before, (mark.radius2, _) = mark.radius2, self._ball(i)
+            if mark.span is None or before <= 0.0 or mark.radius2 <= 0.0:
+                mark.span = None
+            else:
+                growth[i] = 0.5 * self.dimension * (ln(mark.radius2) - ln(before))
+        for i, own in growth.items():
+            mark, shorter = self.landmarks[i], own - in_order(growth.values()) / len(growth)
+            pauses = mark.variation(self.clock)
+            factor = exp_minus(shorter) if shorter >= 0.0 else 1.0 / exp_minus(-shorter)
+            mark.span = mark.span_at(self.clock) * factor
+            if mark.past_span > 0.0:
+                mark.past_span = max(mark.past_span * factor, 0.5)
+            else:
+                mark.span = max(mark.span, 0.5)
+            mark.since = self.clock
+            mark.keep_variation(self.clock, pauses)
+        self._measure_usual()
 
     def _needs_more(self, hills, cut):
         marks = self.landmarks

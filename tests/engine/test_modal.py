@@ -73,6 +73,10 @@ STREAMS = {
         {**SMALL, "landmarks": 256, "memory": 800},
     ),
     "many clouds": (clouds(4000, 4, 40, 0.02, 3), {**SMALL, "memory": 400, "max_landmarks": 512}),
+    "many clouds, then two": (
+        np.concatenate([clouds(2000, 4, 40, 0.02, 3), clouds(4000, 4, 2, 0.02, 3)]),
+        {**SMALL, "memory": 400, "max_landmarks": 512, "expire_records": 800},
+    ),
     "in waves": (waves(4000), {**SMALL, "landmarks": 128, "memory": 600}),
     "a walk": (walk(3000, 2, 8) + 4.0 * (np.arange(3000) // 600 % 2)[:, None], {**SMALL, "memory": 800}),
     "one-dimensional": (shifting(2000, d=1, seed=4), {**SMALL, "neighbours": 14, "reach": 1.5}),

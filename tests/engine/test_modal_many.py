@@ -82,12 +82,15 @@ def test_a_ball_counts_on_while_its_rate_stays_and_forgets_when_it_changes():
 
 
 @pytest.mark.parametrize("cut", [1, 7, 500])
-def test_a_model_that_grows_is_a_function_of_its_records(cut):
-    X, _ = blobs(3_000, 40, 8, 0.01)
-    given = {**SMALL, "max_landmarks": 512}
+def test_a_model_that_grows_and_shrinks_is_a_function_of_its_records(cut):
+    given = {**SMALL, "max_landmarks": 512, "expire_records": 400}
     whole = Modal(**given)
-    whole.learn(X)
-    assert whole._model.budget > 64
+    whole.learn(blobs(2_000, 40, 8, 0.01)[0])
+    assert whole._model.budget == 512
+    X = np.concatenate([blobs(2_000, 40, 8, 0.01)[0], blobs(2_500, 2, 8, 0.01)[0]])
+    whole.learn(X[2_000:])
+    assert whole._model.budget == whole._model.landmarks == len(whole._model.id) == 256
+    assert len(whole.clusters()) == 2
     model = Modal(**given)
     for begin in range(0, len(X), 500):
         part = X[begin : begin + 500]
