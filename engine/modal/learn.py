@@ -80,11 +80,15 @@ def _chosen_cluster(model, rules, place):
 
 @jit
 def _idle_landmark(model, rules):
-    """Return the landmark idle longest in no cluster, else the first idle one where a cluster goes on, or -1."""
+    """Return a landmark without records for long, of a cluster that has some or of none; -1 for no such.
+
+    Where there are more of them than at first, those of clusters that ended go before others, the oldest first: then
+    fewer may be enough.
+    """
     landmarks, n = model.landmarks, model.learned
     place, last = model.place, model.last
     soon = rules.expire_records // _IDLE_SHARE
-    oldest = n
+    found, oldest = -1, n
     for i in range(landmarks):
         oldest = min(oldest, last[i])
     if n - oldest <= soon:
@@ -93,12 +97,12 @@ def _idle_landmark(model, rules):
     for i in range(landmarks):
         if place[i] >= 0:
             newest[place[i]] = max(newest[place[i]], last[i])
-    found, first, oldest = -1, -1, n - soon
+    first, oldest = -1, n - rules.expire_records if model.budget > rules.landmarks else 0
     for i in range(landmarks):
-        if place[i] < 0 and last[i] < oldest:
-            found, oldest = i, last[i]
-        elif first < 0 and place[i] >= 0 and n - last[i] > soon and n - newest[place[i]] <= soon:
-            first = i
+        if n - last[i] > soon and (place[i] < 0 or n - newest[place[i]] <= soon):
+            first = i if first < 0 else first
+            if last[i] < oldest:
+                found, oldest = i, last[i]
     return found if found >= 0 else first
 
 

@@ -302,9 +302,9 @@ class PlainModal:
             if self.n - mark.last > soon and (mark.cluster is None or self.n - recent[mark.cluster] <= soon)
         ]
         if idle:
-            # One in no cluster goes first, the oldest of them.
-            loose = [i for i in idle if self.landmarks[i].cluster is None]
-            return min(loose, key=lambda i: self.landmarks[i].last) if loose else idle[0]
+            oldest = min(idle, key=lambda i: self.landmarks[i].last)
+            ended = self.n - self.landmarks[oldest].last > self.p.expire_records
+            return oldest if ended and self.budget > self.p.landmarks else idle[0]
         chosen = self._giving(cluster, members)
         own = members[chosen]
         if chosen is None:
