@@ -58,6 +58,11 @@ class IncidentTable:
         self._signs.apply(kind, payload)
         self._is_changed = True
 
+    def reached(self, topic: str, partition: int, time: float) -> None:
+        """Note until which time the records of a log are known, in seconds, where its outputs do not say it."""
+        self._signs.reached(topic, partition, time)
+        self._is_changed = True
+
     def read(self, kind: str, records: Iterable[Record]) -> None:
         """Take over the records of a topic of outputs; what is none of them changes nothing."""
         for record in records:
@@ -167,6 +172,11 @@ def _incident(
     if unit is not None:
         incident["factor"] = unit.factor
     incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs, group, unit)}{_category(group, centres)}"
+    end = max(sign.ended for sign in signs)
+    is_over = not incident["is_open"] and not incident.get("is_learned") and not is_back
+    if is_over and end > 0 and incident["since"] >= "1971":
+        word = " until" if kind == "silent" else "; over since"
+        incident["text"] += f"{word} {minute(canonical(round(1000 * end)))}"
     return incident
 
 
@@ -360,6 +370,20 @@ def _swings(group: Sequence[Episode], since: str) -> str:
     return f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts{last}: {places}"
 
 
+def _silence(signs: Sequence[Sign], at: str, often: str) -> str:
+    """Say how long streams had no record, those that have none yet first; nothing where the alerts do not."""
+    lasting = [sign for sign in signs if sign.is_open]
+    silent = max(sign.silent for sign in lasting or signs)
+    if silent <= 0:
+        return ""
+    most = "up to " if len(signs) > 1 else ""
+    if not lasting:
+        return f"no record for {most}{length(silent)}{at and ' from'}{at}{often}"
+    how = "no record" if most else "has had no record"
+    usual = f"; usually one comes every {length(lasting[0].usual)}" if not most and lasting[0].usual else ""
+    return f"{how} for {most}{length(silent)} so far{usual}{at and ', since'}{at}"
+
+
 def _is_settled(signs: Sequence[Sign]) -> bool:
     """Whether a stream has stayed what it became, and its model has learned that: by its drifts, where it has some."""
     drifts = [sign for sign in signs if sign.rule == "drift"]
@@ -397,9 +421,8 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], 
         return _swings(group, since)
     if incident["kind"] == "drifted" and (behind or not signs[0].text):
         return f"drifted{since}{behind}"
-    silent = max(sign.until - sign.onset for sign in signs)
-    if incident["kind"] == "silent" and silent > 0 and not incident["is_open"]:
-        return f"no record for {'up to ' if len(signs) > 1 else ''}{length(silent)}{at and ' from'}{at}{often}"
+    if incident["kind"] == "silent" and (text := _silence(signs, at, often)):
+        return text
     if incident["kind"] == "other" and (lacks := list(dict.fromkeys(name for each in group for name in each.lacks))):
         return f"{', '.join(lacks)} missing{since}, {next(sign.text for sign in signs if sign.lacks)}"
     text = signs[0].text.removeprefix(f"{signs[0].stream} ")

@@ -79,6 +79,8 @@ class SignTable:
         # Offsets and seconds of the first and the last output of each log, and of each stream in it.
         self._spans: dict[tuple[str, int, str | None], tuple[tuple[int, float], tuple[int, float]]] = {}
         self._streams: dict[str, tuple[str, int]] = {}
+        # The times that logs have come to, where more is known than by their outputs.
+        self._reached: dict[tuple[str, int], float] = {}
         # The largest index of a record in a message of each log, and when drift of each stream was cleared last.
         self._many: dict[tuple[str, int], int] = {}
         self._drift_ended: dict[str | None, float] = {}
@@ -124,6 +126,15 @@ class SignTable:
                 self._streams[stream] = max(self._streams.get(stream, log), log)
         except UNREADABLE:
             return
+
+    def reached(self, topic: str, partition: int, time: float) -> None:
+        """Note until which time the records of a log are known, in seconds."""
+        self._reached[topic, partition] = max(self._reached.get((topic, partition), 0.0), time)
+
+    def _now(self, stream: str | None) -> float:
+        """Return the time that the log of a stream has come to, by its last output, or more."""
+        log = self._streams.get(stream or "", ("", 0))
+        return max(self._spans.get((*log, None), ((0, 0.0), (0, 0.0)))[1][1], self._reached.get(log, 0.0))
 
     def _alert(self, payload: Mapping[str, Any], at: Place) -> None:
         is_text = all(isinstance(payload[name], str) for name in ("key", "rule", "text"))
@@ -242,12 +253,12 @@ class SignTable:
             for _, each in self._alerts.values()
             if each["rule"] != "share" or (each["stream"], str(each.get("since"))) not in seen
         ]
-        lasting = self._lasting()
+        ends = self._ends()
         own: dict[str, list[NewCluster]] = {}
         for cluster in clusters:
             own.setdefault(cluster.stream, []).append(cluster)
         made += [
-            partial(self._of_drift, key, each, key in lasting, own.get(key[0], ()))
+            partial(self._of_drift, key, each, ends.get(key, 0.0), own.get(key[0], ()))
             for key, (_, each) in self._drifts.items()
         ]
         found = list[Sign]()
@@ -262,19 +273,22 @@ class SignTable:
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
         return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
 
-    def _lasting(self) -> set[tuple[str, int, int]]:
-        """Return the drifts that settled where most of what they changed no later one of their stream did."""
-        found, later = set(), dict[str, tuple[int, set[tuple[str, str]]]]()
+    def _ends(self) -> dict[tuple[str, int, int], float]:
+        """Return when each drift that has ended was over: infinite where no later one did most of what it changed."""
+        found, later = dict[tuple[str, int, int], float](), dict[str, tuple[int, dict[tuple[str, str], float]]]()
         for key in sorted(self._drifts, reverse=True):
-            version, gone = later.setdefault(key[0], (key[1], set()))
-            ended = self._settled[key][1] if key in self._settled else {}
+            version, gone = later.setdefault(key[0], (key[1], {}))
+            drift, ended = self._drifts[key][1], self._settled[key][1] if key in self._settled else {}
             with suppress(*UNREADABLE):  # It is of no worker.
                 # What recovered changed nothing, but for what went back to the place before the last.
-                events = (ended,) if ended.get("kind") == "recovered" else (ended, self._drifts[key][1])
+                events = (ended,) if ended.get("kind") == "recovered" else (ended, drift)
                 changed = {each for event in events for each in _changed(event)}
-                if ended.get("kind") == "settled" and key[1] == version and 2 * len(changed & gone) <= len(changed):
-                    found.add(key)
-                gone |= changed
+                undone = sorted(gone[each] for each in changed & gone.keys())
+                if ended.get("kind") == "recovered":
+                    found[key] = seconds(ended["time"])
+                elif ended.get("kind") == "settled" and key[1] == version:
+                    found[key] = inf if 2 * len(undone) <= len(changed) else undone[len(undone) // 2]
+                gone |= dict.fromkeys(changed, seconds(drift["since"]["time"] if "since" in drift else drift["time"]))
         return found
 
     def _of_alert(self, alert: Mapping[str, Any], pace: float) -> Sign:
@@ -303,7 +317,12 @@ class SignTable:
         # Times of records may go back.
         is_open = cleared is None or cleared[1]["seq"] < alert["seq"]
         at_end = cleared[1]["evidence"] if cleared and not is_open else {}
-        silent = at_end.get("seconds", 0.0) if rule == "silent" else 0.0
+        silent = lasts = at_end.get("seconds", 0.0) if rule == "silent" else 0.0
+        if rule == "silent" and is_open and "seconds" in evidence:
+            lasts = max(self._now(alert["stream"]), time) - onset
+        # A new cluster clears when it is no longer new, and a command clears when it runs.
+        is_known = cleared and not is_open and rule != "new_cluster" and "reason" not in cleared[1]
+        ended = onset + silent if silent else cleared[0][0] if cleared and is_known else 0.0
         if rule == "missing":
             # At its end it knows in how many records.
             count = f"in {at_end['missing']:,.0f} records, " if "missing" in at_end else ""
@@ -313,14 +332,15 @@ class SignTable:
             alert["key"], place, alert["stream"], rule, alert["severity"], time, onset, since,
             text, centre=centre, keywords=keywords, is_open=is_open, unlike=share,
             is_known=bool(evidence.get("known")), lacks=str(alert["feature"]) if rule == "missing" else "",
-            until=onset + silent if silent else 0.0,
+            until=onset + silent if silent else 0.0, silent=lasts, usual=evidence.get("usual_seconds", 0.0),
+            ended=ended,
             is_learned=stays or (rule == "new_cluster" and alert.get("cluster") not in self._vanished),
             share=float(evidence.get("share", 0.0)) if rule == "new_cluster" else 0.0,
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 
     def _of_drift(
-        self, key: tuple[str, int, int], drift: Mapping[str, Any], is_lasting: bool, clusters: Iterable[NewCluster]
+        self, key: tuple[str, int, int], drift: Mapping[str, Any], over: float, clusters: Iterable[NewCluster]
     ) -> Sign | None:
         """Return a drift as a sign; None for a rare count that has not come for a while."""
         stream, version, seq = key
@@ -345,7 +365,8 @@ class SignTable:
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,
-            is_learned=is_lasting,
+            is_learned=over == inf,
+            ended=over if over < inf else 0.0,
             until=inf if ended is None else seconds(ended["time"]),
         )  # fmt: skip
 

@@ -104,6 +104,12 @@ class Sign:
     """Whether the model has what it shows still, as its baseline or a cluster."""
     share: float = 0.0
     """Of a new cluster that is large: its share of the recent records."""
+    silent: float = 0.0
+    """Of a silence: its seconds, until now where it lasts."""
+    usual: float = 0.0
+    """Of a silence: usual seconds between two records."""
+    ended: float = 0.0
+    """Seconds at which what it shows was over; 0 where that is not known, or it is not."""
     until: float = 0.0
     """Of a drift: seconds at which there was a new baseline; infinite while there is none. Of a silence: its end."""
 

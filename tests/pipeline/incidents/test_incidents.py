@@ -7,6 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.incidents import sign_table
 from resonance.pipeline.incidents.incidents import IncidentTable, row_of
+from resonance.pipeline.incidents.signs import seconds
 from resonance.schemas import load_schema
 
 
@@ -614,7 +615,8 @@ def test_a_feature_that_is_missing_is_an_incident_with_what_stands_for_it_and_at
     assert found["text"] == "p0:d1: do missing since 2026-05-06 09:50:00, usually in 1 of 500"
     assert (found["kind"], found["severity"], found["drifts"]) == ("other", "warning", 1)
     (ended,) = incidents(*outputs[:1], lacking("p0:d1", 990, kind="cleared", missing=400))
-    assert ended["text"].endswith("since 2026-05-06 09:50:00, in 400 records, usually in 1 of 500")
+    how = "since 2026-05-06 09:50:00, in 400 records, usually in 1 of 500; over since 2026-05-06 16:30"
+    assert ended["text"].endswith(how)
     assert not ended["is_open"]
 
 
@@ -687,13 +689,14 @@ def test_a_stuck_sensor_is_apart_from_the_wave_before():
 
 
 @pytest.mark.parametrize(
-    ("outside", "state", "how"), [(1.0, "learned", "at a new level since"), (0.0, "over", "broke")]
+    ("outside", "state", "how", "end"),
+    [(1.0, "learned", "at a new level since", ""), (0.0, "over", "broke", "; over since 2026-05-06 08:20")],
 )
-def test_what_an_alert_shows_is_learned_where_the_record_that_clears_it_is_as_far(outside, state, how):
+def test_what_an_alert_shows_is_learned_where_the_record_that_clears_it_is_as_far(outside, state, how, end):
     shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared", outside=outside)
     (found,) = incidents(*shown)
     assert row_of(found) == (
-        "critical", state, f"p1:d1: {how} 2026-05-06 04:56:00, heat 8, usually 6.2; alone among 4 streams",
+        "critical", state, f"p1:d1: {how} 2026-05-06 04:56:00, heat 8, usually 6.2; alone among 4 streams{end}",
     )  # fmt: skip
     recovered = output("drift_events", "p1:d1", 800, kind="recovered", opened=0, seq=1, units=[])
     (found,) = incidents(*shown, drift("p1:d1", 310, heat=(6.2, 8.0)), recovered)
@@ -936,12 +939,23 @@ def test_a_drift_is_learned_as_long_as_no_later_one_ends_with_the_same_features_
     assert row_of(incidents(drift("p1:d1", 310, heat=(6.2, 38.0)), later, *ends)[-1])[1] == state
 
 
-def test_a_silence_that_is_over_says_how_long_it_was():
+def test_a_silence_says_how_long_it_was_or_is_until_the_last_record_that_is_known():
     silent = [alert(f"p1:d{n}", 300, "silent", severity="warning", seconds=600.0) for n in (1, 3)]
     ended = [alert(f"p1:d{n}", 650, "silent", kind="cleared", seconds=7_200.0 * n) for n in (1, 3)]
     (found,) = incidents(silent[0], ended[0])
-    assert found["text"] == "p1:d1: no record for 2 h from 2026-05-06 04:50:00"
-    assert incidents(*silent, *ended)[0]["text"] == "p1:d1, p1:d3: no record for up to 6 h from 2026-05-06 04:50:00"
+    assert found["text"] == "p1:d1: no record for 2 h from 2026-05-06 04:50:00 until 2026-05-06 06:50"
+    (of_both,) = incidents(*silent, *ended)
+    how = "no record for up to 6 h from 2026-05-06 04:50:00 until 2026-05-06 10:50"
+    assert of_both["text"] == f"p1:d1, p1:d3: {how}"
+    table = IncidentTable()
+    lasting = alert("p1:d1", 300, "silent", severity="warning", seconds=600.0, usual_seconds=60.0)
+    other = output("cluster_events", "p1:d3", 480, kind="vanished", cluster=None, after=[], before=[])
+    for kind, payload in (other, lasting):
+        table.apply(kind, payload)
+    since = "; usually one comes every 60 s, since 2026-05-06 04:50:00"
+    assert table.incidents()[0]["text"] == f"p1:d1: has had no record for 3.17 h so far{since}"
+    table.reached("t", 1, seconds("2026-05-08T04:50:00.000Z"))
+    assert table.incidents()[0]["text"] == f"p1:d1: has had no record for 2 d so far{since}"
 
 
 @pytest.mark.parametrize(("kind", "minute", "since"), [
