@@ -146,8 +146,8 @@ def _incident(
         kind = "like_others"
     alerts = [sign.key for sign in signs if sign.rule not in ("drift", "emerged")]
     lasting = [sign for sign in signs if sign.is_open]
-    # A fault of one stream that its model has learned meanwhile is one still.
-    urgent = lasting if len(group) > 1 or kind == "like_others" else signs
+    # A fault of one stream, or another unit, that a model has learned meanwhile is one still.
+    urgent = lasting if (len(group) > 1 and unit is None) or kind == "like_others" else signs
     incident: Incident = {
         "key": signs[0].key,
         "kind": kind,

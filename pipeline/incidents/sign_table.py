@@ -362,6 +362,7 @@ class SignTable:
             next(map(_without_features, drift.get("units", ())), ""),
             moves=moves, late=moves.keys() - _moves(("moved",), drift).keys(),
             varies=varies,
+            instead=_instead(ended),
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,
@@ -385,6 +386,12 @@ def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[s
                     own[name] = place, Move(*map(float, _MOVED(feature)))
         found |= own
     return {name: move for name, (_, move) in found.items()}
+
+
+def _instead(ended: Mapping[str, Any] | None) -> dict[str, Move]:
+    """Return the features in which the first cluster that took the place of another differs from that."""
+    taken = [unit for unit in (ended or {}).get("units", ()) if "was" in unit]
+    return {each["feature"]: Move(*map(float, _MOVED(each))) for unit in taken[:1] for each in unit["features"]}
 
 
 def _begin_with_clusters(

@@ -97,6 +97,8 @@ class Sign:
     """Features of a drift that vary more or less, and did not move."""
     continues: str = ""
     """Key of the drift that goes on."""
+    instead: Mapping[str, Move] = field(default_factory=dict)
+    """Of a drift that has settled: how features of a cluster differ from those of the one whose place it took."""
     is_whole: bool = False
     """Of a drift: whether the stream as a whole changed."""
     is_open: bool = False

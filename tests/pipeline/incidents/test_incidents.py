@@ -460,6 +460,31 @@ def test_a_new_kind_names_the_value_of_a_category_that_nearly_all_its_records_ha
     assert found["text"].endswith("; nearly all shop=x") == is_named
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "ratio", "how"),
+    [
+        # Amounts in cents, as the drift of a till said them; in dollars; of a queue that grows by and by.
+        (20.2, 1682.0, 0.95, "x 100"), (20.2, 700.0, 1.0, ""), (20.2, 1682.0, 2.4, ""),
+    ],
+)  # fmt: skip
+def test_the_logarithms_of_a_feature_of_many_scales_say_the_unit_where_they_vary_as_before(before, after, ratio, how):
+    made = drift("p1:d1", 310, scope="stream", heat=(before, after, ratio))
+    made[1]["units"][0]["features"][0]["shift"] = (after - before) / 13.4
+    (found,) = incidents(made, alert("p1:d1", 300, "new_cluster", severity="info"))
+    assert (found["kind"], how in found["text"]) == ("unit" if how else "new_kind", True)
+
+
+@pytest.mark.parametrize(("load", "kind"), [(10.0, "unit"), (28.0, "drifted")])
+def test_a_cluster_in_place_of_another_says_the_unit_where_a_stream_has_nights(load, kind):
+    made = drift("p1:d1", 310, scope="stream", heat=(4.5, 195.0, 3.7))
+    before = {"feature": "heat", "change": "moved", "before": 10.1, "after": 8_589.0, "shift": 1_434, "ratio": 1.08}
+    other = {"feature": "load", "change": "moved", "before": 10.0, "after": load, "shift": load - 10, "ratio": 1}
+    taken = {"cluster": "p1:d1/1/9", "was": "p1:d1/1/1", "change": ["moved"], "features": [before, other]}
+    ended = output("drift_events", "p1:d1", 700, kind="settled", opened=0, seq=1, units=[taken])
+    (found,) = incidents(made, ended)
+    assert found["kind"] == kind
+
+
 def test_around_zero_a_mean_says_nothing_of_the_unit():
     (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(0.002, 1.9)))
     assert found["kind"] == "drifted"
