@@ -24,6 +24,12 @@ from resonance.schemas import Incident, IncidentFeature, IncidentKind
 SHOWN: Final = 4
 """Features of an incident."""
 
+NAMED: Final = 6
+"""Most streams that are named, more than `MANY` only where their names are short."""
+
+NAMED_LETTERS: Final = 60
+"""Letters of such names together."""
+
 NEARLY_ALL: Final = 0.9
 """Share of the records of a new kind that have a value of a category from which it is named."""
 
@@ -302,7 +308,7 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         usual_shown = None if usual is None else _side(usual, after)
         found.append({"feature": name, "value": _side(after, usual), "usual": usual_shown})
     other: list[IncidentFeature] = [
-        {"feature": name, "value": varies[name].after, "usual": varies[name].before, "ratio": varies[name].ratio}
+        {"feature": name, "value": varies[name].place, "usual": varies[name].before, "ratio": varies[name].ratio}
         for name in (noise if found else varies)
     ]
     return [*other, *found][:SHOWN]
@@ -348,16 +354,19 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
 def _names(streams: Sequence[str | None], known: int) -> str:
     """Return the streams of an incident as people name them."""
     named = [stream for stream in streams if stream is not None]
-    if len(named) > MANY:
-        return f"all {known:,} streams" if len(named) == known else f"{len(named):,} of {known:,} streams"
+    if len(named) == known > MANY:
+        return f"all {known:,} streams"
+    if len(named) > MANY and (len(named) > NAMED or sum(map(len, named)) > NAMED_LETTERS):
+        return f"{len(named):,} of {known:,} streams"
     return ", ".join(named) if named else "a partition"
 
 
 def _value(each: IncidentFeature) -> str:
     if "ratio" in each and each["ratio"] > STUCK:
         return f"{each['feature']} varies {number(each['ratio'])} times as much"
-    how = "stays at " if "ratio" in each else ""
-    usual = f", usually {number(each['usual'])}" if each["usual"] is not None else ""
+    # Of a feature that is stuck the news is not where.
+    how, often = ("stays at ", "varies about ") if "ratio" in each else ("", "")
+    usual = f", usually {often}{number(each['usual'])}" if each["usual"] is not None else ""
     return f"{each['feature']} {how}{number(each['value'])}{usual}"
 
 

@@ -326,7 +326,8 @@ class SignTable:
         if rule == "missing":
             # At its end it knows in how many records.
             count = f"in {at_end['missing']:,.0f} records, " if "missing" in at_end else ""
-            text = f"{count}usually in {one_of(evidence['usual'], ' of them' if count else ' of the records')}"
+            usually = one_of(evidence["usual"], " of them" if count else " of the records")
+            text = f"{count}usually {f'in {usually}' if evidence['usual'] > 0 else 'never missing'}"
         stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, onset, since,

@@ -13,6 +13,9 @@ NOISY: Final = 2.5
 STUCK: Final = 0.05
 """Part of what it varied that is left of a feature that is stuck."""
 
+LITTLE: Final = 0.01
+"""Part of what it varied by which a feature that is stuck at 0 may seem to be beside it."""
+
 
 class Move(NamedTuple):
     """How a feature moved by a drift."""
@@ -23,6 +26,12 @@ class Move(NamedTuple):
     """In spreads, with its sign."""
     ratio: float
     """How many times as much it varies."""
+
+    @property
+    def place(self) -> float:
+        """Where it is now, 0 where that is next to it: the mean of a feature that is stuck at 0 is rounded."""
+        is_zero = 0 < abs(self.after * self.shift) <= LITTLE * abs(self.after - self.before)
+        return 0.0 if is_zero and self.is_stuck else self.after
 
     @property
     def is_stuck(self) -> bool:

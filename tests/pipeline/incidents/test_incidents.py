@@ -643,6 +643,9 @@ def test_a_feature_that_is_missing_is_an_incident_with_what_stands_for_it_and_at
     how = "since 2026-05-06 09:50:00, in 400 records, usually in 1 of 500; over since 2026-05-06 16:30"
     assert ended["text"].endswith(how)
     assert not ended["is_open"]
+    never = lacking("p0:d1", 600)
+    never[1]["evidence"]["usual"] = 0.0
+    assert incidents(never)[0]["text"].endswith("09:50:00, usually never missing")
 
 
 def test_streams_that_lack_the_same_feature_are_one_incident_and_what_is_new_beside_it_is_said_first():
@@ -662,8 +665,8 @@ def changed(name, kind, **members):
     (0.4, 6.8, "broke 2026-05-06 04:56:00, heat varies 6.8 times as much"),
     (0.4, 2.4, "at a new level since 2026-05-06 04:56:00, heat 8, usually 6.2"),
     (3.4, 6.8, "at a new level since 2026-05-06 04:56:00, heat 6.5, usually 6.2"),
-    (2.9, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually 6.2"),
-    (9.4, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually 6.2"),
+    (2.9, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies about 6.2"),
+    (9.4, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies about 6.2"),
 ])  # fmt: skip
 def test_noise_and_a_stuck_sensor_are_no_new_level(shift, ratio, said):
     started = drift("p1:d1", 310, heat=(6.2, 8.0, 2.5))
@@ -673,6 +676,26 @@ def test_noise_and_a_stuck_sensor_are_no_new_level(shift, ratio, said):
     shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared")
     (found,) = incidents(*shown, started, settled)
     assert found["text"] == f"p1:d1: {said}; alone among 4 streams"
+
+
+def test_a_feature_that_is_stuck_at_0_stays_at_0_though_its_mean_is_rounded():
+    started = drift("p1:d1", 310)
+    started[1]["units"] = changed("volt", "narrowed", before=398.6, after=0.0185, shift=-144.3, ratio=0.0)
+    (found,) = incidents(started)
+    assert found["text"].endswith(", volt stays at 0, usually varies about 399")
+    assert found["features"] == [{"feature": "volt", "value": 0.0, "usual": 398.6, "ratio": 0.0}]
+
+
+@pytest.mark.parametrize(("name", "count", "said"), [
+    ("p0:d", 2, "p0:d0, p0:d1"), ("p0:d", 6, "p0:d0, p0:d1, p0:d2, p0:d3, p0:d4, p0:d5"),
+    ("p0:d", 7, "7 of 8 streams"), ("p0:d", 8, "all 8 streams"), ("p0:device-in-hall-", 4, "4 of 8 streams"),
+])  # fmt: skip
+def test_a_handful_of_streams_is_named_where_their_names_are_short(name, count, said):
+    fallen = [alert(f"{name}{n}", 300, "silent", severity="warning", seconds=600.0) for n in range(count)]
+    others = [alert(f"p0:x{n}", 900, "dead_letters", severity="info") for n in range(8 - count)]
+    found = incidents(*fallen, *others, streams=0)
+    (text,) = (each["text"] for each in found if each["kind"] == "silent")
+    assert text.startswith(f"{said}: no record for")
 
 
 def test_what_a_wave_has_done_until_noise_was_usual_is_no_part_of_it():
