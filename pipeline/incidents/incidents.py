@@ -337,8 +337,9 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
         return "unit"
     rules = {sign.rule for sign in signs}
     share = max(sign.unlike for sign in signs)
-    # Records of a kind that the model knows, and no more, are no break.
-    if len(group) == 1 and known >= MANY and share >= BROKEN and not all(sign.is_known for sign in signs):
+    # Records of a kind that the model knows, and no more, are no break, nor are those that hardly differ.
+    is_other = not all(sign.is_known for sign in signs) and not all(sign.is_little for sign in signs if sign.unlike)
+    if len(group) == 1 and known >= MANY and share >= BROKEN and is_other:
         # Into the first trough of a daily wave records go by and by, and values are hardly off.
         is_far = any(each.is_far for each in group[0].values.values())
         if share >= ABRUPT or is_far or len(rules) > 1:

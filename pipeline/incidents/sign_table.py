@@ -37,6 +37,15 @@ SOON_RECORDS: Final = 90
 LITTLE: Final = 0.01
 """Part of the range that a feature had in the cluster where it varied most: the least that it varies, or moves by."""
 
+SLIGHT: Final = 0.02
+"""Part of what a feature has had in all clusters of its stream by which a value is hardly another."""
+
+BESIDE: Final = 0.05
+"""The same of the mean of a cluster that comes beside another: where it is no alert says."""
+
+SCALES: Final = 1e4
+"""How many times a value what its feature has had may be at most, so that both are of one scale."""
+
 _VARIES: Final = ("widened", "narrowed")
 
 _NAMED: Final = itemgetter("feature", "value", "low", "high")
@@ -76,6 +85,8 @@ class SignTable:
         self._vanished: Table = {}
         self._begun: Table = {}
         self._described: Table = {}
+        # What is left of clusters that others split from.
+        self._left: Table = {}
         # Offsets and seconds of the first and the last output of each log, and of each stream in it.
         self._spans: dict[tuple[str, int, str | None], tuple[tuple[int, float], tuple[int, float]]] = {}
         self._streams: dict[str, tuple[str, int]] = {}
@@ -100,13 +111,14 @@ class SignTable:
                 self._drift(payload, at)
             elif kind == "cluster_events":
                 if payload["kind"] in ("emerged", "split"):
-                    begun = {each["id"]: each for each in payload["after"]}[payload["cluster"]]
+                    after = {each["id"]: each for each in payload["after"]}
+                    begun = after.pop(payload["cluster"])
                     # Most records of what splits off are older than the split.
                     size = float(begun["size"]) if payload["kind"] == "emerged" else 0.0
-                    centre = {name: float(value) for name, value in begun["centre"].items()}
-                    spread = {name: float(value) for name, value in begun.get("spread", {}).items()}
-                    own = {"size": size, "centre": centre, "spread": spread, "time": payload["time"]}
+                    own = {"size": size, **_extent(begun), "time": payload["time"]}
                     _put(self._begun, payload["cluster"], at, own)
+                    for name, left in after.items():
+                        _put(self._left, (name, place), at, {**_extent(left), "time": payload["time"]})
                 elif payload["kind"] == "vanished":
                     _put(self._vanished, payload["cluster"], at, {})
                 elif payload["kind"] == "described":
@@ -239,7 +251,7 @@ class SignTable:
         """Keep the `MOST` newest payloads of each kind."""
         for table in (self._alerts, self._cleared, self._drifts, self._settled):
             _prune(table)
-        for table in (self._begun, self._vanished, self._described):
+        for table in (self._begun, self._vanished, self._described, self._left):
             _prune(table)
 
     def signs(self, clusters: Iterable[NewCluster]) -> list[Sign]:
@@ -266,6 +278,15 @@ class SignTable:
             with suppress(*UNREADABLE):  # It is of no worker.
                 found += [sign] if (sign := make()) is not None else []
         _begin_with_clusters(found, own, paces)
+        left: dict[str, list[NewCluster]] = {}
+        for (name, _), (_, each) in self._left.items():
+            stream, time = name.rsplit("/", 2)[0], seconds(each["time"])
+            left.setdefault(stream, []).append(NewCluster(name, stream, time, time, each["centre"], each["spread"]))
+        for those in left.values():
+            those.sort(key=lambda each: (each.time, each.key))
+        for sign in found:
+            if sign.rule == "unlike" and _is_little(sign, own.get(sign.place, ()), left.get(sign.place, ())):
+                sign.is_little, sign.severity = True, "info"
         silences = silences_of(self._alerts, self._cleared)
         for sign in found:
             if sign.rule != "silent":
@@ -413,6 +434,46 @@ def _begin_with_clusters(
             onset = first.time - (first.time - first.onset) / min(1.0, share)
             if onset - sign.onset > SOON_RECORDS * paces.get(sign.place, inf):
                 sign.onset = onset
+
+
+def _extent(cluster: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Return where a cluster is, and how wide."""
+    whole = {"centre": cluster["centre"], "spread": cluster.get("spread", {})}
+    return {what: {name: float(value) for name, value in own.items()} for what, own in whole.items()}
+
+
+def _is_little(sign: Sign, clusters: Sequence[NewCluster], left: Sequence[NewCluster]) -> bool:
+    """Whether records that are unlike all before differ by next to nothing beside what their stream has had.
+
+    A cluster of hours in which nothing happens, as at night, may be far narrower than what comes in all of a day. Where
+    the alert names no feature, what came meanwhile has to be beside what was there; or nothing came, and it is over.
+    """
+    before = [one for own in (clusters, left) for one in [each for each in own if each.time <= sign.time][-PEERS:]]
+    spans = dict[str, float]()
+    for name in {name for cluster in before for name in cluster.centre}:
+        ends = [(each.centre[name], 2 * each.spread.get(name, 0.0)) for each in before if name in each.centre]
+        spans[name] = max(at + by for at, by in ends) - min(at - by for at, by in ends)
+    if sign.values:
+        return all(_is_slight(each, spans.get(name, 0.0)) for name, each in sign.values.items())
+    known = [cluster for cluster in before if cluster.time < sign.onset]
+    end = sign.ended or inf
+    came = [cluster for cluster in clusters if sign.onset <= cluster.time <= end][:PEERS]
+    if not came:
+        return bool(known) and sign.ended > 0 and not sign.is_learned
+    return all(any(_is_beside(each, other, spans) for other in known) for each in came)
+
+
+def _is_slight(value: Value, span: float) -> bool:
+    """Whether a value is hardly another beside all that a feature has had, unless that is of many scales."""
+    far, size = abs(value.value - value.usual), max(abs(value.value), abs(value.usual))
+    return far <= SLIGHT * span and span <= SCALES * size
+
+
+def _is_beside(one: NewCluster, other: NewCluster, spans: Mapping[str, float]) -> bool:
+    return all(
+        name in other.centre and abs(at - other.centre[name]) <= BESIDE * spans.get(name, 0.0)
+        for name, at in one.centre.items()
+    )
 
 
 def _beside(moves: dict[str, Move], clusters: Sequence[NewCluster]) -> dict[str, Move]:

@@ -100,6 +100,8 @@ class Sign:
     """Of an alert `unlike`: whether its records are of a kind that the model knows."""
     late: Collection[str] = ()
     """Features that only the end of a drift names, whose means are of all records until then."""
+    is_little: bool = False
+    """Of an alert `unlike`: whether what it shows differs by next to nothing beside what its stream has had."""
     lacks: str = ""
     """Of an alert `missing`: the feature."""
     varies: Mapping[str, Move] = field(default_factory=dict)

@@ -769,6 +769,35 @@ def test_an_incident_is_over_with_its_alerts():
     assert not found["is_open"]
 
 
+def split(stream, minute, number, left, began):
+    """A cluster splits off, and leaves another."""
+    after = [{"id": f"{stream}/1/{n}", "size": 5, "centre": each} for n, each in ((0, left), (number, began))]
+    return output("cluster_events", stream, minute, kind="split", cluster=after[1]["id"], after=after)
+
+
+@pytest.mark.parametrize(("heat", "usual", "kind", "severity"), [
+    (12.1, 12.2, "new_kind", "info"), (14.0, 12.2, "broke", "critical"),
+    # Of many scales, and none that is known.
+    (0.0011, 0.0012, "broke", "critical"), (None, None, "new_kind", "info"),
+])  # fmt: skip
+def test_records_at_night_that_hardly_differ_beside_what_comes_by_day_are_no_break(heat, usual, kind, severity):
+    nights = split("p1:d1", 100, 1, {"heat": 60.0, "load": 5.0}, {"heat": 12.0, "load": 0.0})
+    made = alert("p1:d1", 300, unlike=5.0, records=5.0)
+    shown = made if heat is None else named(made, heat=(heat, usual))
+    (found,) = incidents(nights, shown, alert("p1:d1", 400, kind="cleared", outside=0.0))
+    assert (found["kind"], found["severity"]) == (kind, severity)
+    # What is open and cannot be named may be grave.
+    (found,) = incidents(nights, alert("p1:d1", 300, unlike=5.0, records=5.0))
+    assert (found["kind"], found["severity"]) == ("broke", "critical")
+
+
+def test_what_comes_beside_what_was_there_is_no_break():
+    nights = split("p1:d1", 100, 1, {"heat": 60.0, "load": 5.0}, {"heat": 12.0, "load": 0.0})
+    made = alert("p1:d1", 300, unlike=5.0, records=5.0)
+    for heat, severity in ((12.6, "info"), (33.0, "critical")):
+        assert incidents(nights, made, emerged("p1:d1", 310, heat=heat, load=0.0))[-1]["severity"] == severity
+
+
 def test_an_incident_of_many_is_as_urgent_as_what_is_open_of_it_and_a_fault_of_one_that_is_learned_as_it_was():
     ends = [
         alert("p1:d1", 500, kind="cleared"),
