@@ -27,8 +27,8 @@ SHOWN: Final = 4
 NAMED: Final = 6
 """Most streams that are named, more than `MANY` only where their names are short."""
 
-NAMED_LETTERS: Final = 60
-"""Letters of such names together."""
+NAMED_WIDTH: Final = 60
+"""Characters of such names together."""
 
 NEARLY_ALL: Final = 0.9
 """Share of the records of a new kind that have a value of a category from which it is named."""
@@ -357,7 +357,7 @@ def _names(streams: Sequence[str | None], known: int) -> str:
     named = [stream for stream in streams if stream is not None]
     if len(named) == known > MANY:
         return f"all {known:,} streams"
-    if len(named) > MANY and (len(named) > NAMED or sum(map(len, named)) > NAMED_LETTERS):
+    if len(named) > MANY and (len(named) > NAMED or sum(map(len, named)) > NAMED_WIDTH):
         return f"{len(named):,} of {known:,} streams"
     return ", ".join(named) if named else "a partition"
 
