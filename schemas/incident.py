@@ -40,7 +40,8 @@ class Incident(TypedDict):
     text: str
     """What happened, as a sentence."""
     severity: AlertSeverity
-    """That of its most urgent alert that is open; of one stream, or where none is, of all; of drifts ``warning``."""
+    """That of its most urgent alert that is open; of one stream, or where none is, of all; of drifts ``warning``.
+    Of records that hardly differ beside all that their stream has had ``info``; of ``unit`` that of all."""
     certainty: Certainty
     """``sure``: three streams show it, or one in two ways; ``likely``: otherwise."""
     streams: list[StreamId | None]

@@ -176,7 +176,7 @@ def replay(
         if picture is not None and written.folder is not None and answered:
             lives, left_out = lifelines.stream_lives(*(sinks.lines(written.folder, kind) for kind in DRAWN))
             drawing.draw(picture, lives, left_out)
-        found = _incidents(written.folder) if written.folder is not None else None
+        found = _incidents(written.folder, summary) if written.folder is not None else None
         unlike = None
         if files and written.folder is not None and answered:
             drifts = sinks.lines(written.folder, "drift_events")
@@ -340,8 +340,8 @@ def _say_unwatched(summary: "replaying.Summary") -> None:
         )
 
 
-def _incidents(folder: Path) -> list[Incident]:
-    """Return what happened by the outputs in a folder, the newest first."""
+def _incidents(folder: Path, summary: "replaying.Summary") -> list[Incident]:
+    """Return what happened by the outputs of a replay in a folder, the newest first."""
     from resonance.pipeline.incidents import incidents, sign_table
     from resonance.pipeline.replay import sinks
 
@@ -349,6 +349,8 @@ def _incidents(folder: Path) -> list[Incident]:
     for kind in sign_table.FOLLOWED:
         for output in sinks.lines(folder, kind):
             table.apply(kind, output)
+    for part in summary.parts:
+        table.reached(part.topic, part.partition, part.now / 1000)
     return table.incidents()
 
 

@@ -24,6 +24,12 @@ from resonance.schemas import Incident, IncidentFeature, IncidentKind
 SHOWN: Final = 4
 """Features of an incident."""
 
+NAMED: Final = 6
+"""Most streams that are named, more than `MANY` only where their names are short."""
+
+NAMED_WIDTH: Final = 60
+"""Characters of such names together."""
+
 NEARLY_ALL: Final = 0.9
 """Share of the records of a new kind that have a value of a category from which it is named."""
 
@@ -56,6 +62,11 @@ class IncidentTable:
     def apply(self, kind: str, payload: Mapping[str, Any]) -> None:
         """Take over an output; `kind` is that of its topic (``alerts``, ``drift_events``, ``cluster_events``)."""
         self._signs.apply(kind, payload)
+        self._is_changed = True
+
+    def reached(self, topic: str, partition: int, time: float) -> None:
+        """Note until which time the records of a log are known, in seconds, where its outputs do not say it."""
+        self._signs.reached(topic, partition, time)
         self._is_changed = True
 
     def read(self, kind: str, records: Iterable[Record]) -> None:
@@ -141,8 +152,8 @@ def _incident(
         kind = "like_others"
     alerts = [sign.key for sign in signs if sign.rule not in ("drift", "emerged")]
     lasting = [sign for sign in signs if sign.is_open]
-    # A fault of one stream that its model has learned meanwhile is one still.
-    urgent = lasting if len(group) > 1 or kind == "like_others" else signs
+    # A fault of one stream, or another unit, that a model has learned meanwhile is one still.
+    urgent = lasting if (len(group) > 1 and unit is None) or kind == "like_others" else signs
     incident: Incident = {
         "key": signs[0].key,
         "kind": kind,
@@ -167,6 +178,11 @@ def _incident(
     if unit is not None:
         incident["factor"] = unit.factor
     incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs, group, unit)}{_category(group, centres)}"
+    end = max(sign.ended for sign in signs)
+    is_over = not incident["is_open"] and not incident.get("is_learned") and not is_back
+    if is_over and end > 0 and incident["since"] >= "1971":
+        word = " until" if kind == "silent" else "; over since"
+        incident["text"] += f"{word} {minute(canonical(round(1000 * end)))}"
     return incident
 
 
@@ -292,7 +308,7 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         usual_shown = None if usual is None else _side(usual, after)
         found.append({"feature": name, "value": _side(after, usual), "usual": usual_shown})
     other: list[IncidentFeature] = [
-        {"feature": name, "value": varies[name].after, "usual": varies[name].before, "ratio": varies[name].ratio}
+        {"feature": name, "value": varies[name].place, "usual": varies[name].before, "ratio": varies[name].ratio}
         for name in (noise if found else varies)
     ]
     return [*other, *found][:SHOWN]
@@ -321,8 +337,9 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
         return "unit"
     rules = {sign.rule for sign in signs}
     share = max(sign.unlike for sign in signs)
-    # Records of a kind that the model knows, and no more, are no break.
-    if len(group) == 1 and known >= MANY and share >= BROKEN and not all(sign.is_known for sign in signs):
+    # Records of a kind that the model knows, and no more, are no break, nor are those that hardly differ.
+    is_other = not all(sign.is_known for sign in signs) and not all(sign.is_little for sign in signs if sign.unlike)
+    if len(group) == 1 and known >= MANY and share >= BROKEN and is_other:
         # Into the first trough of a daily wave records go by and by, and values are hardly off.
         is_far = any(each.is_far for each in group[0].values.values())
         if share >= ABRUPT or is_far or len(rules) > 1:
@@ -338,16 +355,19 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
 def _names(streams: Sequence[str | None], known: int) -> str:
     """Return the streams of an incident as people name them."""
     named = [stream for stream in streams if stream is not None]
-    if len(named) > MANY:
-        return f"all {known:,} streams" if len(named) == known else f"{len(named):,} of {known:,} streams"
+    if len(named) == known > MANY:
+        return f"all {known:,} streams"
+    if len(named) > MANY and (len(named) > NAMED or sum(map(len, named)) > NAMED_WIDTH):
+        return f"{len(named):,} of {known:,} streams"
     return ", ".join(named) if named else "a partition"
 
 
 def _value(each: IncidentFeature) -> str:
     if "ratio" in each and each["ratio"] > STUCK:
         return f"{each['feature']} varies {number(each['ratio'])} times as much"
-    how = "stays at " if "ratio" in each else ""
-    usual = f", usually {number(each['usual'])}" if each["usual"] is not None else ""
+    # Of a feature that is stuck the news is not where.
+    how, often = ("stays at ", "varies about ") if "ratio" in each else ("", "")
+    usual = f", usually {often}{number(each['usual'])}" if each["usual"] is not None else ""
     return f"{each['feature']} {how}{number(each['value'])}{usual}"
 
 
@@ -358,6 +378,20 @@ def _swings(group: Sequence[Episode], since: str) -> str:
     seen = [*group[0].places.items()][:SHOWN]
     places = ", ".join(f"{name} {number(low)} to {number(high)}" for name, (low, high) in seen)
     return f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts{last}: {places}"
+
+
+def _silence(signs: Sequence[Sign], at: str, often: str) -> str:
+    """Say how long streams had no record, those that have none yet first; nothing where the alerts do not."""
+    lasting = [sign for sign in signs if sign.is_open]
+    silent = max(sign.silent for sign in lasting or signs)
+    if silent <= 0:
+        return ""
+    most = "up to " if len(signs) > 1 else ""
+    if not lasting:
+        return f"no record for {most}{length(silent)}{at and ' from'}{at}{often}"
+    how = "no record" if most else "has had no record"
+    usual = f"; usually one comes every {length(lasting[0].usual)}" if not most and lasting[0].usual else ""
+    return f"{how} for {most}{length(silent)} so far{usual}{at and ', since'}{at}"
 
 
 def _is_settled(signs: Sequence[Sign]) -> bool:
@@ -397,9 +431,8 @@ def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], 
         return _swings(group, since)
     if incident["kind"] == "drifted" and (behind or not signs[0].text):
         return f"drifted{since}{behind}"
-    silent = max(sign.until - sign.onset for sign in signs)
-    if incident["kind"] == "silent" and silent > 0 and not incident["is_open"]:
-        return f"no record for {'up to ' if len(signs) > 1 else ''}{length(silent)}{at and ' from'}{at}{often}"
+    if incident["kind"] == "silent" and (text := _silence(signs, at, often)):
+        return text
     if incident["kind"] == "other" and (lacks := list(dict.fromkeys(name for each in group for name in each.lacks))):
         return f"{', '.join(lacks)} missing{since}, {next(sign.text for sign in signs if sign.lacks)}"
     text = signs[0].text.removeprefix(f"{signs[0].stream} ")

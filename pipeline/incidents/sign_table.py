@@ -37,6 +37,15 @@ SOON_RECORDS: Final = 90
 LITTLE: Final = 0.01
 """Part of the range that a feature had in the cluster where it varied most: the least that it varies, or moves by."""
 
+SLIGHT: Final = 0.02
+"""Part of what a feature has had in all clusters of its stream by which a value is hardly another."""
+
+BESIDE: Final = 0.05
+"""The same of the mean of a cluster that comes beside another: where it is no alert says."""
+
+SCALES: Final = 1e4
+"""How many times a value what its feature has had may be at most, so that both are of one scale."""
+
 _VARIES: Final = ("widened", "narrowed")
 
 _NAMED: Final = itemgetter("feature", "value", "low", "high")
@@ -76,9 +85,13 @@ class SignTable:
         self._vanished: Table = {}
         self._begun: Table = {}
         self._described: Table = {}
+        # What is left of clusters that others split from.
+        self._left: Table = {}
         # Offsets and seconds of the first and the last output of each log, and of each stream in it.
         self._spans: dict[tuple[str, int, str | None], tuple[tuple[int, float], tuple[int, float]]] = {}
         self._streams: dict[str, tuple[str, int]] = {}
+        # The times that logs have come to, where more is known than by their outputs.
+        self._reached: dict[tuple[str, int], float] = {}
         # The largest index of a record in a message of each log, and when drift of each stream was cleared last.
         self._many: dict[tuple[str, int], int] = {}
         self._drift_ended: dict[str | None, float] = {}
@@ -98,13 +111,14 @@ class SignTable:
                 self._drift(payload, at)
             elif kind == "cluster_events":
                 if payload["kind"] in ("emerged", "split"):
-                    begun = {each["id"]: each for each in payload["after"]}[payload["cluster"]]
+                    after = {each["id"]: each for each in payload["after"]}
+                    begun = after.pop(payload["cluster"])
                     # Most records of what splits off are older than the split.
                     size = float(begun["size"]) if payload["kind"] == "emerged" else 0.0
-                    centre = {name: float(value) for name, value in begun["centre"].items()}
-                    spread = {name: float(value) for name, value in begun.get("spread", {}).items()}
-                    own = {"size": size, "centre": centre, "spread": spread, "time": payload["time"]}
+                    own = {"size": size, **_extent(begun), "time": payload["time"]}
                     _put(self._begun, payload["cluster"], at, own)
+                    for name, left in after.items():
+                        _put(self._left, (name, place), at, {**_extent(left), "time": payload["time"]})
                 elif payload["kind"] == "vanished":
                     _put(self._vanished, payload["cluster"], at, {})
                 elif payload["kind"] == "described":
@@ -124,6 +138,15 @@ class SignTable:
                 self._streams[stream] = max(self._streams.get(stream, log), log)
         except UNREADABLE:
             return
+
+    def reached(self, topic: str, partition: int, time: float) -> None:
+        """Note until which time the records of a log are known, in seconds."""
+        self._reached[topic, partition] = max(self._reached.get((topic, partition), 0.0), time)
+
+    def _now(self, stream: str | None) -> float:
+        """Return the time that the log of a stream has come to, by its last output, or more."""
+        log = self._streams.get(stream or "", ("", 0))
+        return max(self._spans.get((*log, None), ((0, 0.0), (0, 0.0)))[1][1], self._reached.get(log, 0.0))
 
     def _alert(self, payload: Mapping[str, Any], at: Place) -> None:
         is_text = all(isinstance(payload[name], str) for name in ("key", "rule", "text"))
@@ -228,7 +251,7 @@ class SignTable:
         """Keep the `MOST` newest payloads of each kind."""
         for table in (self._alerts, self._cleared, self._drifts, self._settled):
             _prune(table)
-        for table in (self._begun, self._vanished, self._described):
+        for table in (self._begun, self._vanished, self._described, self._left):
             _prune(table)
 
     def signs(self, clusters: Iterable[NewCluster]) -> list[Sign]:
@@ -242,12 +265,12 @@ class SignTable:
             for _, each in self._alerts.values()
             if each["rule"] != "share" or (each["stream"], str(each.get("since"))) not in seen
         ]
-        lasting = self._lasting()
+        ends = self._ends()
         own: dict[str, list[NewCluster]] = {}
         for cluster in clusters:
             own.setdefault(cluster.stream, []).append(cluster)
         made += [
-            partial(self._of_drift, key, each, key in lasting, own.get(key[0], ()))
+            partial(self._of_drift, key, each, ends.get(key, 0.0), own.get(key[0], ()))
             for key, (_, each) in self._drifts.items()
         ]
         found = list[Sign]()
@@ -255,6 +278,15 @@ class SignTable:
             with suppress(*UNREADABLE):  # It is of no worker.
                 found += [sign] if (sign := make()) is not None else []
         _begin_with_clusters(found, own, paces)
+        left: dict[str, list[NewCluster]] = {}
+        for (name, _), (_, each) in self._left.items():
+            stream, time = name.rsplit("/", 2)[0], seconds(each["time"])
+            left.setdefault(stream, []).append(NewCluster(name, stream, time, time, each["centre"], each["spread"]))
+        for those in left.values():
+            those.sort(key=lambda each: (each.time, each.key))
+        for sign in found:
+            if sign.rule == "unlike" and _is_little(sign, own.get(sign.place, ()), left.get(sign.place, ())):
+                sign.is_little, sign.severity = True, "info"
         silences = silences_of(self._alerts, self._cleared)
         for sign in found:
             if sign.rule != "silent":
@@ -262,19 +294,22 @@ class SignTable:
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
         return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
 
-    def _lasting(self) -> set[tuple[str, int, int]]:
-        """Return the drifts that settled where most of what they changed no later one of their stream did."""
-        found, later = set(), dict[str, tuple[int, set[tuple[str, str]]]]()
+    def _ends(self) -> dict[tuple[str, int, int], float]:
+        """Return when each drift that has ended was over: infinite where no later one did most of what it changed."""
+        found, later = dict[tuple[str, int, int], float](), dict[str, tuple[int, dict[tuple[str, str], float]]]()
         for key in sorted(self._drifts, reverse=True):
-            version, gone = later.setdefault(key[0], (key[1], set()))
-            ended = self._settled[key][1] if key in self._settled else {}
+            version, gone = later.setdefault(key[0], (key[1], {}))
+            drift, ended = self._drifts[key][1], self._settled[key][1] if key in self._settled else {}
             with suppress(*UNREADABLE):  # It is of no worker.
                 # What recovered changed nothing, but for what went back to the place before the last.
-                events = (ended,) if ended.get("kind") == "recovered" else (ended, self._drifts[key][1])
+                events = (ended,) if ended.get("kind") == "recovered" else (ended, drift)
                 changed = {each for event in events for each in _changed(event)}
-                if ended.get("kind") == "settled" and key[1] == version and 2 * len(changed & gone) <= len(changed):
-                    found.add(key)
-                gone |= changed
+                undone = sorted(gone[each] for each in changed & gone.keys())
+                if ended.get("kind") == "recovered":
+                    found[key] = seconds(ended["time"])
+                elif ended.get("kind") == "settled" and key[1] == version:
+                    found[key] = inf if 2 * len(undone) <= len(changed) else undone[len(undone) // 2]
+                gone |= dict.fromkeys(changed, seconds(drift["since"]["time"] if "since" in drift else drift["time"]))
         return found
 
     def _of_alert(self, alert: Mapping[str, Any], pace: float) -> Sign:
@@ -303,24 +338,31 @@ class SignTable:
         # Times of records may go back.
         is_open = cleared is None or cleared[1]["seq"] < alert["seq"]
         at_end = cleared[1]["evidence"] if cleared and not is_open else {}
-        silent = at_end.get("seconds", 0.0) if rule == "silent" else 0.0
+        silent = lasts = at_end.get("seconds", 0.0) if rule == "silent" else 0.0
+        if rule == "silent" and is_open and "seconds" in evidence:
+            lasts = max(self._now(alert["stream"]), time) - onset
+        # A new cluster clears when it is no longer new, and a command clears when it runs.
+        is_known = cleared and not is_open and rule != "new_cluster" and "reason" not in cleared[1]
+        ended = onset + silent if silent else cleared[0][0] if cleared and is_known else 0.0
         if rule == "missing":
             # At its end it knows in how many records.
             count = f"in {at_end['missing']:,.0f} records, " if "missing" in at_end else ""
-            text = f"{count}usually in {one_of(evidence['usual'], ' of them' if count else ' of the records')}"
+            usually = one_of(evidence["usual"], " of them" if count else " of the records")
+            text = f"{count}usually {f'in {usually}' if evidence['usual'] > 0 else 'never missing'}"
         stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, onset, since,
             text, centre=centre, keywords=keywords, is_open=is_open, unlike=share,
             is_known=bool(evidence.get("known")), lacks=str(alert["feature"]) if rule == "missing" else "",
-            until=onset + silent if silent else 0.0,
+            until=onset + silent if silent else 0.0, silent=lasts, usual=evidence.get("usual_seconds", 0.0),
+            ended=ended,
             is_learned=stays or (rule == "new_cluster" and alert.get("cluster") not in self._vanished),
             share=float(evidence.get("share", 0.0)) if rule == "new_cluster" else 0.0,
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 
     def _of_drift(
-        self, key: tuple[str, int, int], drift: Mapping[str, Any], is_lasting: bool, clusters: Iterable[NewCluster]
+        self, key: tuple[str, int, int], drift: Mapping[str, Any], over: float, clusters: Iterable[NewCluster]
     ) -> Sign | None:
         """Return a drift as a sign; None for a rare count that has not come for a while."""
         stream, version, seq = key
@@ -342,10 +384,12 @@ class SignTable:
             next(map(_without_features, drift.get("units", ())), ""),
             moves=moves, late=moves.keys() - _moves(("moved",), drift).keys(),
             varies=varies,
+            instead=_instead(ended),
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,
-            is_learned=is_lasting,
+            is_learned=over == inf,
+            ended=over if over < inf else 0.0,
             until=inf if ended is None else seconds(ended["time"]),
         )  # fmt: skip
 
@@ -366,6 +410,12 @@ def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[s
     return {name: move for name, (_, move) in found.items()}
 
 
+def _instead(ended: Mapping[str, Any] | None) -> dict[str, Move]:
+    """Return the features in which the first cluster that took the place of another differs from that."""
+    taken = [unit for unit in (ended or {}).get("units", ()) if "was" in unit]
+    return {each["feature"]: Move(*map(float, _MOVED(each))) for unit in taken[:1] for each in unit["features"]}
+
+
 def _begin_with_clusters(
     signs: Sequence[Sign], own: Mapping[str, Sequence[NewCluster]], paces: Mapping[str, float]
 ) -> None:
@@ -384,6 +434,46 @@ def _begin_with_clusters(
             onset = first.time - (first.time - first.onset) / min(1.0, share)
             if onset - sign.onset > SOON_RECORDS * paces.get(sign.place, inf):
                 sign.onset = onset
+
+
+def _extent(cluster: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Return where a cluster is, and how wide."""
+    whole = {"centre": cluster["centre"], "spread": cluster.get("spread", {})}
+    return {what: {name: float(value) for name, value in own.items()} for what, own in whole.items()}
+
+
+def _is_little(sign: Sign, clusters: Sequence[NewCluster], left: Sequence[NewCluster]) -> bool:
+    """Whether records that are unlike all before differ by next to nothing beside what their stream has had.
+
+    A cluster of hours in which nothing happens, as at night, may be far narrower than what comes in all of a day. Where
+    the alert names no feature, what came meanwhile has to be beside what was there; or nothing came, and it is over.
+    """
+    before = [one for own in (clusters, left) for one in [each for each in own if each.time <= sign.time][-PEERS:]]
+    spans = dict[str, float]()
+    for name in {name for cluster in before for name in cluster.centre}:
+        ends = [(each.centre[name], 2 * each.spread.get(name, 0.0)) for each in before if name in each.centre]
+        spans[name] = max(at + by for at, by in ends) - min(at - by for at, by in ends)
+    if sign.values:
+        return all(_is_slight(each, spans.get(name, 0.0)) for name, each in sign.values.items())
+    known = [cluster for cluster in before if cluster.time < sign.onset]
+    end = sign.ended or inf
+    came = [cluster for cluster in clusters if sign.onset <= cluster.time <= end][:PEERS]
+    if not came:
+        return bool(known) and sign.ended > 0 and not sign.is_learned
+    return all(any(_is_beside(each, other, spans) for other in known) for each in came)
+
+
+def _is_slight(value: Value, span: float) -> bool:
+    """Whether a value is hardly another beside all that a feature has had, unless that is of many scales."""
+    far, size = abs(value.value - value.usual), max(abs(value.value), abs(value.usual))
+    return far <= SLIGHT * span and span <= SCALES * size
+
+
+def _is_beside(one: NewCluster, other: NewCluster, spans: Mapping[str, float]) -> bool:
+    return all(
+        name in other.centre and abs(at - other.centre[name]) <= BESIDE * spans.get(name, 0.0)
+        for name, at in one.centre.items()
+    )
 
 
 def _beside(moves: dict[str, Move], clusters: Sequence[NewCluster]) -> dict[str, Move]:

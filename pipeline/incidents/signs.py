@@ -13,6 +13,9 @@ NOISY: Final = 2.5
 STUCK: Final = 0.05
 """Part of what it varied that is left of a feature that is stuck."""
 
+LITTLE: Final = 0.01
+"""Part of what it varied by which a feature that is stuck at 0 may seem to be beside it."""
+
 
 class Move(NamedTuple):
     """How a feature moved by a drift."""
@@ -23,6 +26,12 @@ class Move(NamedTuple):
     """In spreads, with its sign."""
     ratio: float
     """How many times as much it varies."""
+
+    @property
+    def place(self) -> float:
+        """Where it is now, 0 where that is next to it: the mean of a feature that is stuck at 0 is rounded."""
+        is_zero = 0 < abs(self.after * self.shift) <= LITTLE * abs(self.after - self.before)
+        return 0.0 if is_zero and self.is_stuck else self.after
 
     @property
     def is_stuck(self) -> bool:
@@ -91,12 +100,16 @@ class Sign:
     """Of an alert `unlike`: whether its records are of a kind that the model knows."""
     late: Collection[str] = ()
     """Features that only the end of a drift names, whose means are of all records until then."""
+    is_little: bool = False
+    """Of an alert `unlike`: whether what it shows differs by next to nothing beside what its stream has had."""
     lacks: str = ""
     """Of an alert `missing`: the feature."""
     varies: Mapping[str, Move] = field(default_factory=dict)
     """Features of a drift that vary more or less, and did not move."""
     continues: str = ""
     """Key of the drift that goes on."""
+    instead: Mapping[str, Move] = field(default_factory=dict)
+    """Of a drift that has settled: how features of a cluster differ from those of the one whose place it took."""
     is_whole: bool = False
     """Of a drift: whether the stream as a whole changed."""
     is_open: bool = False
@@ -104,6 +117,12 @@ class Sign:
     """Whether the model has what it shows still, as its baseline or a cluster."""
     share: float = 0.0
     """Of a new cluster that is large: its share of the recent records."""
+    silent: float = 0.0
+    """Of a silence: its seconds, until now where it lasts."""
+    usual: float = 0.0
+    """Of a silence: usual seconds between two records."""
+    ended: float = 0.0
+    """Seconds at which what it shows was over; 0 where that is not known, or it is not."""
     until: float = 0.0
     """Of a drift: seconds at which there was a new baseline; infinite while there is none. Of a silence: its end."""
 

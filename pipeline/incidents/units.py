@@ -34,6 +34,12 @@ _TEMPERATURE: Final = re.compile(
     r"(?<![a-z])(temp(erature)?s?(?![a-z])|heat|therm)|celsius|fahrenheit|°|deg_?[cf](?![a-z])", re.IGNORECASE
 )
 
+SAME: Final = 1.5
+"""How many times as much as before the logarithms of a feature vary at most that is of many scales."""
+
+SCALES: Final = 0.4
+"""Part of its mean by which a feature of many scales varies at least."""
+
 FROM_ZERO: Final = 2.0
 """Spreads that a feature has to be away from 0, so that it has a unit."""
 
@@ -101,24 +107,48 @@ def _is_times(factor: float, ratio: float) -> bool:
     return False
 
 
+def _of_logarithms(move: Move, factor: float) -> float | None:
+    """Return the unit of a feature of many scales, whose logarithms vary as before; None where there is none.
+
+    What it was is a mean of itself, but of its logarithms since: of those it would have been less.
+    """
+    if not (factor > 1 and move.shift and 1 / SAME <= move.ratio <= SAME):
+        return None
+    spread = (move.after - move.before) / (move.shift * move.before)
+    if spread < SCALES:
+        return None
+    most = (1 + NEAR) * factor * (1 + spread**2) ** 0.5
+    return next((unit for unit in UNITS if unit >= SURE and (1 - NEAR) * factor <= unit <= most), None)
+
+
 def _by_means(group: Sequence[Episode]) -> Rescaled | None:
-    moves: dict[str, list[Move]] = {}
+    """Return the feature of which the means before and since say it, of streams or of clusters in place of others."""
+    moves, instead = dict[str, list[Move]](), dict[str, list[Move]]()
     for episode in group:
         for name, move in episode.moves.items():
             moves.setdefault(name, []).append(move)
+        for name, move in next((sign.instead for sign in episode.signs if sign.instead), {}).items():
+            instead.setdefault(name, []).append(move)
+    return _of_moves(moves) or (_of_moves(instead) if moves.keys() == instead.keys() else None)
+
+
+def _of_moves(moves: Mapping[str, Sequence[Move]]) -> Rescaled | None:
     units, others = [], []
     for name, own in moves.items():
         usual, after = median(move.before for move in own), median(move.after for move in own)
         factor = after / usual if usual else 0.0
         times = max(factor, 1 / factor if factor else inf)
         # Around 0 a mean says nothing of the unit.
-        away = 1.0 if times >= (1 - NEAR) * SURELY else FROM_ZERO
-        says = all(abs(move.before * move.shift) >= away * abs(move.after - move.before) for move in own)
         ratio = median(move.ratio for move in own)
+        shift = median(move.shift for move in own)
+        of_logarithms = _of_logarithms(Move(usual, after, shift, ratio), factor)
+        away = 1.0 if times >= (1 - NEAR) * SURELY or of_logarithms else FROM_ZERO
+        says = all(abs(move.before * move.shift) >= away * abs(move.after - move.before) for move in own)
         is_degrees = _is_fahrenheit(name, usual, after, ratio)
-        near = is_degrees or _is_times(factor, ratio)
+        near = is_degrees or _is_times(factor, ratio) or of_logarithms
         if says and near and (len(moves) == 1 or times >= (1 - NEAR) * SURE):
-            unit = next((each for each in UNITS if each >= SURELY and abs(factor / each - 1) <= NEAR), factor)
+            exact = next((each for each in UNITS if each >= SURELY and abs(factor / each - 1) <= NEAR), factor)
+            unit = exact if _is_times(factor, ratio) else of_logarithms or factor
             units.append(Rescaled(name, usual, unit, is_degrees))
         else:
             others.append(times)

@@ -107,7 +107,8 @@ class Summary:
             "seconds": round(self.seconds, 3),
             "rate": round(self.rate),
             "partitions": [
-                {name: value for name, value in asdict(part).items() if name != "examples"} for part in self.parts
+                {name: value for name, value in asdict(part).items() if name not in ("examples", "now")}
+                for part in self.parts
             ],
         }
 

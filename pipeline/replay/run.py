@@ -93,6 +93,8 @@ class Replayed(PartitionResult):
     """Features that left their range often."""
     warm_up: str = ""
     """How far the warm-ups are that last at the end."""
+    now: int = 0
+    """The time that the records have come to, in milliseconds since 1970; 0 where nothing depends on it."""
     unwatched: list[str] = field(default_factory=list)
     """Of the first streams those with too few records for alerts on answers, or for a drift to be seen."""
 
@@ -146,6 +148,7 @@ class Answering:
         self._found.open_alerts = dict(Counter(key.split("/")[1] for key in self.task.open_alerts))
         self._found.warm_up = self.task.counts.totals.warm_up_text
         self._found.unwatched = [model.name for model in islice(self.task.models, LOOKED_AT) if not is_watched(model)]
+        self._found.now = self.task.models.clock.now
         self._found.ranges = self.task.health.ranges.found()
         self._count()
         self._found.dead_letters = dict(self._dead_letters)

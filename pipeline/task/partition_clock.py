@@ -111,6 +111,11 @@ class PartitionClock:
         batch.clocks, batch.own_times = clocks.tolist(), own.tolist()
         self._offset = int(records.offsets[-1]) + 1
 
+    @property
+    def now(self) -> int:
+        """The time that the records have come to, in milliseconds since 1970; 0 before the first one."""
+        return max(0, int(self._state[0, clock.NOW]))
+
     def before(self, offset: int) -> ClockAt:
         """Return the clock before the record at an offset of the batch, or behind it."""
         return ClockAt(self._piece, bisect_left(self._offsets, offset))

@@ -1,14 +1,16 @@
 """Notices streams that have no records for long, by the times of the others on the scale of the partition's clock.
 
-Only a later record can show a silence. So a silence belongs to that record: the stream's state changes there, and the
-stream needs a snapshot, as if the record were its own. Everything that is known of a stream's gaps is part of its own
-snapshot; a row is ignored for the records below the one that changed it last.
+Only a later record can show a silence. So a silence belongs to that record, be it the stream's own, with which it
+ends: the stream's state changes there, and the stream needs a snapshot, as if the record were its own. Everything that
+is known of a stream's gaps is part of its own snapshot; a row is ignored for the records below the one that changed it
+last.
 """
 
 from collections.abc import Collection
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import repeat
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -144,7 +146,7 @@ class SilentStreams:
         logs, fresh = self._logs_of(batch), rows >= 0
         # Before any is taken: those of one message have one offset.
         fresh[fresh] = offsets[fresh] >= self._rows[rows[fresh], silence.UNTIL]
-        found: list[Silence] = []
+        found: list[tuple[int, bool, str, Silence]] = []
         out: IntArray = np.empty((ROOM, 5), np.int64)
         start, end = 0, len(offsets)
         while start < end:
@@ -157,9 +159,11 @@ class SilentStreams:
                 self._least, out,
             )  # fmt: skip
             for position, row, opened, length, usual in out[:count].tolist():
-                found.append(Silence(position, self._streams[row], bool(opened), length / 1000, usual / 1000))
+                name = self._streams[row]
+                change = Silence(position, name, bool(opened), length / 1000, usual / 1000)
+                found.append((position, row != rows[position], name, change))
         # Rows are numbered anew after a restart, so they do not decide which of two streams comes first.
-        return sorted(found, key=lambda each: (each.position, each.opened, each.stream))
+        return [each for *_, each in sorted(found, key=itemgetter(0, 1, 2))]
 
     def _owners(self, batch: RecordBatch, no_ones: Collection[int]) -> IntArray:
         """Return the row of each record's stream, -1 for none."""

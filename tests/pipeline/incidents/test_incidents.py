@@ -7,6 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.incidents import sign_table
 from resonance.pipeline.incidents.incidents import IncidentTable, row_of
+from resonance.pipeline.incidents.signs import seconds
 from resonance.schemas import load_schema
 
 
@@ -459,6 +460,31 @@ def test_a_new_kind_names_the_value_of_a_category_that_nearly_all_its_records_ha
     assert found["text"].endswith("; nearly all shop=x") == is_named
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "ratio", "how"),
+    [
+        # Amounts in cents, as the drift of a till said them; in dollars; of a queue that grows by and by.
+        (20.2, 1682.0, 0.95, "x 100"), (20.2, 700.0, 1.0, ""), (20.2, 1682.0, 2.4, ""),
+    ],
+)  # fmt: skip
+def test_the_logarithms_of_a_feature_of_many_scales_say_the_unit_where_they_vary_as_before(before, after, ratio, how):
+    made = drift("p1:d1", 310, scope="stream", heat=(before, after, ratio))
+    made[1]["units"][0]["features"][0]["shift"] = (after - before) / 13.4
+    (found,) = incidents(made, alert("p1:d1", 300, "new_cluster", severity="info"))
+    assert (found["kind"], how in found["text"]) == ("unit" if how else "new_kind", True)
+
+
+@pytest.mark.parametrize(("load", "kind"), [(10.0, "unit"), (28.0, "drifted")])
+def test_a_cluster_in_place_of_another_says_the_unit_where_a_stream_has_nights(load, kind):
+    made = drift("p1:d1", 310, scope="stream", heat=(4.5, 195.0, 3.7))
+    before = {"feature": "heat", "change": "moved", "before": 10.1, "after": 8_589.0, "shift": 1_434, "ratio": 1.08}
+    other = {"feature": "load", "change": "moved", "before": 10.0, "after": load, "shift": load - 10, "ratio": 1}
+    taken = {"cluster": "p1:d1/1/9", "was": "p1:d1/1/1", "change": ["moved"], "features": [before, other]}
+    ended = output("drift_events", "p1:d1", 700, kind="settled", opened=0, seq=1, units=[taken])
+    (found,) = incidents(made, ended)
+    assert found["kind"] == kind
+
+
 def test_around_zero_a_mean_says_nothing_of_the_unit():
     (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(0.002, 1.9)))
     assert found["kind"] == "drifted"
@@ -614,8 +640,12 @@ def test_a_feature_that_is_missing_is_an_incident_with_what_stands_for_it_and_at
     assert found["text"] == "p0:d1: do missing since 2026-05-06 09:50:00, usually in 1 of 500"
     assert (found["kind"], found["severity"], found["drifts"]) == ("other", "warning", 1)
     (ended,) = incidents(*outputs[:1], lacking("p0:d1", 990, kind="cleared", missing=400))
-    assert ended["text"].endswith("since 2026-05-06 09:50:00, in 400 records, usually in 1 of 500")
+    how = "since 2026-05-06 09:50:00, in 400 records, usually in 1 of 500; over since 2026-05-06 16:30"
+    assert ended["text"].endswith(how)
     assert not ended["is_open"]
+    never = lacking("p0:d1", 600)
+    never[1]["evidence"]["usual"] = 0.0
+    assert incidents(never)[0]["text"].endswith("09:50:00, usually never missing")
 
 
 def test_streams_that_lack_the_same_feature_are_one_incident_and_what_is_new_beside_it_is_said_first():
@@ -635,8 +665,8 @@ def changed(name, kind, **members):
     (0.4, 6.8, "broke 2026-05-06 04:56:00, heat varies 6.8 times as much"),
     (0.4, 2.4, "at a new level since 2026-05-06 04:56:00, heat 8, usually 6.2"),
     (3.4, 6.8, "at a new level since 2026-05-06 04:56:00, heat 6.5, usually 6.2"),
-    (2.9, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually 6.2"),
-    (9.4, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually 6.2"),
+    (2.9, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies about 6.2"),
+    (9.4, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies about 6.2"),
 ])  # fmt: skip
 def test_noise_and_a_stuck_sensor_are_no_new_level(shift, ratio, said):
     started = drift("p1:d1", 310, heat=(6.2, 8.0, 2.5))
@@ -646,6 +676,26 @@ def test_noise_and_a_stuck_sensor_are_no_new_level(shift, ratio, said):
     shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared")
     (found,) = incidents(*shown, started, settled)
     assert found["text"] == f"p1:d1: {said}; alone among 4 streams"
+
+
+def test_a_feature_that_is_stuck_at_0_stays_at_0_though_its_mean_is_rounded():
+    started = drift("p1:d1", 310)
+    started[1]["units"] = changed("volt", "narrowed", before=398.6, after=0.0185, shift=-144.3, ratio=0.0)
+    (found,) = incidents(started)
+    assert found["text"].endswith(", volt stays at 0, usually varies about 399")
+    assert found["features"] == [{"feature": "volt", "value": 0.0, "usual": 398.6, "ratio": 0.0}]
+
+
+@pytest.mark.parametrize(("name", "count", "said"), [
+    ("p0:d", 2, "p0:d0, p0:d1"), ("p0:d", 6, "p0:d0, p0:d1, p0:d2, p0:d3, p0:d4, p0:d5"),
+    ("p0:d", 7, "7 of 8 streams"), ("p0:d", 8, "all 8 streams"), ("p0:device-in-hall-", 4, "4 of 8 streams"),
+])  # fmt: skip
+def test_a_handful_of_streams_is_named_where_their_names_are_short(name, count, said):
+    fallen = [alert(f"{name}{n}", 300, "silent", severity="warning", seconds=600.0) for n in range(count)]
+    others = [alert(f"p0:x{n}", 900, "dead_letters", severity="info") for n in range(8 - count)]
+    found = incidents(*fallen, *others, streams=0)
+    (text,) = (each["text"] for each in found if each["kind"] == "silent")
+    assert text.startswith(f"{said}: no record for")
 
 
 def test_what_a_wave_has_done_until_noise_was_usual_is_no_part_of_it():
@@ -687,13 +737,14 @@ def test_a_stuck_sensor_is_apart_from_the_wave_before():
 
 
 @pytest.mark.parametrize(
-    ("outside", "state", "how"), [(1.0, "learned", "at a new level since"), (0.0, "over", "broke")]
+    ("outside", "state", "how", "end"),
+    [(1.0, "learned", "at a new level since", ""), (0.0, "over", "broke", "; over since 2026-05-06 08:20")],
 )
-def test_what_an_alert_shows_is_learned_where_the_record_that_clears_it_is_as_far(outside, state, how):
+def test_what_an_alert_shows_is_learned_where_the_record_that_clears_it_is_as_far(outside, state, how, end):
     shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared", outside=outside)
     (found,) = incidents(*shown)
     assert row_of(found) == (
-        "critical", state, f"p1:d1: {how} 2026-05-06 04:56:00, heat 8, usually 6.2; alone among 4 streams",
+        "critical", state, f"p1:d1: {how} 2026-05-06 04:56:00, heat 8, usually 6.2; alone among 4 streams{end}",
     )  # fmt: skip
     recovered = output("drift_events", "p1:d1", 800, kind="recovered", opened=0, seq=1, units=[])
     (found,) = incidents(*shown, drift("p1:d1", 310, heat=(6.2, 8.0)), recovered)
@@ -716,6 +767,35 @@ def test_a_stream_that_begins_with_what_most_others_do_has_not_broken():
 def test_an_incident_is_over_with_its_alerts():
     (found,) = incidents(alert("p1:d1", 300), alert("p1:d1", 330, kind="cleared"))
     assert not found["is_open"]
+
+
+def split(stream, minute, number, left, began):
+    """A cluster splits off, and leaves another."""
+    after = [{"id": f"{stream}/1/{n}", "size": 5, "centre": each} for n, each in ((0, left), (number, began))]
+    return output("cluster_events", stream, minute, kind="split", cluster=after[1]["id"], after=after)
+
+
+@pytest.mark.parametrize(("heat", "usual", "kind", "severity"), [
+    (12.1, 12.2, "new_kind", "info"), (14.0, 12.2, "broke", "critical"),
+    # Of many scales, and none that is known.
+    (0.0011, 0.0012, "broke", "critical"), (None, None, "new_kind", "info"),
+])  # fmt: skip
+def test_records_at_night_that_hardly_differ_beside_what_comes_by_day_are_no_break(heat, usual, kind, severity):
+    nights = split("p1:d1", 100, 1, {"heat": 60.0, "load": 5.0}, {"heat": 12.0, "load": 0.0})
+    made = alert("p1:d1", 300, unlike=5.0, records=5.0)
+    shown = made if heat is None else named(made, heat=(heat, usual))
+    (found,) = incidents(nights, shown, alert("p1:d1", 400, kind="cleared", outside=0.0))
+    assert (found["kind"], found["severity"]) == (kind, severity)
+    # What is open and cannot be named may be grave.
+    (found,) = incidents(nights, alert("p1:d1", 300, unlike=5.0, records=5.0))
+    assert (found["kind"], found["severity"]) == ("broke", "critical")
+
+
+def test_what_comes_beside_what_was_there_is_no_break():
+    nights = split("p1:d1", 100, 1, {"heat": 60.0, "load": 5.0}, {"heat": 12.0, "load": 0.0})
+    made = alert("p1:d1", 300, unlike=5.0, records=5.0)
+    for heat, severity in ((12.6, "info"), (33.0, "critical")):
+        assert incidents(nights, made, emerged("p1:d1", 310, heat=heat, load=0.0))[-1]["severity"] == severity
 
 
 def test_an_incident_of_many_is_as_urgent_as_what_is_open_of_it_and_a_fault_of_one_that_is_learned_as_it_was():
@@ -936,12 +1016,23 @@ def test_a_drift_is_learned_as_long_as_no_later_one_ends_with_the_same_features_
     assert row_of(incidents(drift("p1:d1", 310, heat=(6.2, 38.0)), later, *ends)[-1])[1] == state
 
 
-def test_a_silence_that_is_over_says_how_long_it_was():
+def test_a_silence_says_how_long_it_was_or_is_until_the_last_record_that_is_known():
     silent = [alert(f"p1:d{n}", 300, "silent", severity="warning", seconds=600.0) for n in (1, 3)]
     ended = [alert(f"p1:d{n}", 650, "silent", kind="cleared", seconds=7_200.0 * n) for n in (1, 3)]
     (found,) = incidents(silent[0], ended[0])
-    assert found["text"] == "p1:d1: no record for 2 h from 2026-05-06 04:50:00"
-    assert incidents(*silent, *ended)[0]["text"] == "p1:d1, p1:d3: no record for up to 6 h from 2026-05-06 04:50:00"
+    assert found["text"] == "p1:d1: no record for 2 h from 2026-05-06 04:50:00 until 2026-05-06 06:50"
+    (of_both,) = incidents(*silent, *ended)
+    how = "no record for up to 6 h from 2026-05-06 04:50:00 until 2026-05-06 10:50"
+    assert of_both["text"] == f"p1:d1, p1:d3: {how}"
+    table = IncidentTable()
+    lasting = alert("p1:d1", 300, "silent", severity="warning", seconds=600.0, usual_seconds=60.0)
+    other = output("cluster_events", "p1:d3", 480, kind="vanished", cluster=None, after=[], before=[])
+    for kind, payload in (other, lasting):
+        table.apply(kind, payload)
+    since = "; usually one comes every 60 s, since 2026-05-06 04:50:00"
+    assert table.incidents()[0]["text"] == f"p1:d1: has had no record for 3.17 h so far{since}"
+    table.reached("t", 1, seconds("2026-05-08T04:50:00.000Z"))
+    assert table.incidents()[0]["text"] == f"p1:d1: has had no record for 2 d so far{since}"
 
 
 @pytest.mark.parametrize(("kind", "minute", "since"), [

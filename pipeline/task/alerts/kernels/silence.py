@@ -3,6 +3,8 @@
 A row is a stream. Its clock are the records of the log that its own first record came from: a record of another stream
 there with a time beyond the deadline shows the silence. Of each log the earliest deadline is known. When a record
 passes it, all rows of the log are looked at once: deadlines are a minute and many gaps away, so that is rare.
+
+Where all streams were silent those that come back first have no such record: their own one shows it, and ends it.
 """
 
 import numpy as np
@@ -40,10 +42,16 @@ FEWEST = 32
 
 
 @jit
+def _limit(rows, means, row, gaps, least):
+    """Return how long a stream has to be without a record to be silent."""
+    longest = max(rows[row, LONGEST], rows[row, BEFORE])
+    return max(least, int(gaps * means[row]), 2 * longest)
+
+
+@jit
 def _deadline(rows, means, row, gaps, least):
     """Return the time after which a stream is silent."""
-    longest = max(rows[row, LONGEST], rows[row, BEFORE])
-    return rows[row, TIME] + max(least, int(gaps * means[row]), 2 * longest)
+    return rows[row, TIME] + _limit(rows, means, row, gaps, least)
 
 
 @jit
@@ -72,16 +80,25 @@ def keep_longest(rows, row, first, time, length):
 
 
 @jit
-def _take(rows, means, row, log, time, claim, offset):
-    """Take a record of a stream; return the length of the silence that it ends, -1 where it ends none."""
-    ended = -1
+def _take(rows, means, row, log, time, claim, offset, gaps, least):
+    """Take a record of a stream; return how long ago a silence that it shows began, and the length of one that ends.
+
+    Both are -1 where there is none.
+    """
+    shown = ended = -1
     if rows[row, COUNT] == 0:
         rows[row, LOG] = log
         rows[row, TIME] = time
         rows[row, WEEK] = time // WEEK_MS
     silent = max(time - rows[row, TIME], 0)
     before = _confirmed(rows, row, time)
-    gap = min(silent - min(before, silent), LONGEST_MS)
+    rest = silent - min(before, silent)
+    if rows[row, OPEN] == 1:
+        ended = silent
+    elif rows[row, COUNT] >= FEWEST and max(before, rest) >= _limit(rows, means, row, gaps, least):
+        shown, ended = (silent, before) if before > rest else (rest, rest)
+    rows[row, OPEN] = 0
+    gap = min(rest, LONGEST_MS)
     keep_longest(rows, row, WEEK, time, max(gap, min(before, LONGEST_MS)))
     if rows[row, COUNT] > 0:
         means[row] += (gap - means[row]) / min(rows[row, COUNT], SMOOTH)
@@ -89,10 +106,7 @@ def _take(rows, means, row, log, time, claim, offset):
     rows[row, CLAIM] = claim if claim > time else 0
     rows[row, COUNT] += 1
     rows[row, UNTIL] = offset + 1
-    if rows[row, OPEN] == 1:
-        rows[row, OPEN] = 0
-        ended = silent
-    return ended
+    return shown, ended
 
 
 @jit
@@ -108,21 +122,22 @@ def follow(times, clocks, offsets, owners, fresh, logs, start, stop, rows, means
         log = logs[i]
         if log < 0:
             continue
-        if found == len(out):
+        if found + 2 > len(out):
             return found, i
         time = min(times[i], clocks[i])
         row = owners[i]
         if fresh[i]:
             fresh[i] = False
             usual = int(means[row])
-            ended = _take(rows, means, row, log, time, times[i], offsets[i])
-            if ended >= 0:
-                out[found, 0] = i
-                out[found, 1] = row
-                out[found, 2] = 0
-                out[found, 3] = ended
-                out[found, 4] = usual
-                found += 1
+            lengths = _take(rows, means, row, log, time, times[i], offsets[i], gaps, least)
+            for ends in range(2):
+                if lengths[ends] >= 0:
+                    out[found, 0] = i
+                    out[found, 1] = row
+                    out[found, 2] = 1 - ends
+                    out[found, 3] = lengths[ends]
+                    out[found, 4] = usual
+                    found += 1
             watch(rows, means, dues, row, gaps, least)
         if dues[log] > time:
             continue

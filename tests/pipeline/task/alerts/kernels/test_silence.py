@@ -11,7 +11,7 @@ class Partition:
     def __init__(self, streams, logs=1):
         self.rows, self.means = silence.new_rows(streams)
         self.dues = np.full(logs, silence.NEVER)
-        self.offset, self.found = 0, []
+        self.offset, self.found, self.lengths = 0, [], []
 
     def take(self, times, owners, logs=None, cuts=(512,), clocks=None, room=4):
         times, owners = np.asarray(times, np.int64), np.asarray(owners, np.int64)
@@ -39,6 +39,7 @@ class Partition:
                     LEAST,
                     out,
                 )
+                self.lengths += out[:count, :4].tolist()
                 self.found += [(self.offset + at, row, opened) for at, row, opened, *_ in out[:count].tolist()]
             turn += 1
         self.offset += len(times)
@@ -102,11 +103,11 @@ def test_a_stream_with_few_records_has_no_usual_gap():
 def test_the_clock_of_a_stream_is_its_own_log():
     times, owners = rounds(0, 1_000_000, [0, 1, 2])
     part = Partition(3, 2).take(times, owners, owners == 2)
-    # The other log is far ahead.
+    # The other log is far ahead, after a pause.
     part.take(*rounds(10**7, 10**7 + 10**6, [2]), np.ones(100))
-    assert part.found == []
+    assert [(row, opened) for _, row, opened in part.found] == [(2, 1), (2, 0)]
     part.take(*rounds(1_000_000, 2_000_000, [0]))
-    assert [(row, opened) for _, row, opened in part.found] == [(1, 1)]
+    assert [(row, opened) for _, row, opened in part.found[2:]] == [(1, 1)]
 
 
 def test_a_record_that_the_clock_follows_is_no_silence_and_one_that_it_does_not_is():
@@ -114,16 +115,29 @@ def test_a_record_that_the_clock_follows_is_no_silence_and_one_that_it_does_not_
     # After ten minutes without any record the second one confirms the first; a third stream has none.
     at = 1_600_000
     part.take([at, at + 10], [0, 1], clocks=[990_000, at + 10])
-    assert [(row, opened) for _, row, opened in part.found] == [(2, 1)]
-    # It is silent twenty gaps after that record, not after the one before it.
+    # Its own record shows that the second one was silent.
+    assert [(row, opened) for _, row, opened in part.found] == [(1, 1), (1, 0), (2, 1)]
+    # The first one is silent twenty gaps after that record, not after the one before it.
     part.take(*rounds(at + 10_000, at + 190_000, [1, 2]))
-    assert [(row, opened) for _, row, opened in part.found[1:]] == [(2, 0)]
+    assert [(row, opened) for _, row, opened in part.found[3:]] == [(2, 0)]
     part.take(*rounds(at + 190_000, at + 220_000, [1, 2]))
-    assert [(row, opened) for _, row, opened in part.found[2:]] == [(0, 1)]
+    assert [(row, opened) for _, row, opened in part.found[4:]] == [(0, 1)]
     # A time that nothing confirms is none.
     wrong = Partition(2).take(*rounds(0, 1_000_000, [0, 1])).take([10**12], [0], clocks=[990_000])
     wrong.take(*rounds(1_000_000, 1_300_000, [1]))
     assert [(row, opened) for _, row, opened in wrong.found] == [(0, 1)]
+
+
+@pytest.mark.parametrize("waits", [0, 6])
+def test_an_outage_of_all_streams_is_a_silence_of_each_whichever_comes_back_first(waits):
+    before, (times, owners) = rounds(0, 1_000_000, range(10)), rounds(1_600_000, 1_700_000, range(10))
+    # The clock may wait until most of them are back.
+    part = Partition(10).take(*before).take(times, owners, clocks=np.where(np.arange(100) < waits, 990_000, times))
+    for row in range(10):
+        assert [(each[2], each[3]) for each in part.lengths if each[1] == row] == [
+            (1, pytest.approx(610_000, abs=10_000)),
+            (0, 610_000),
+        ]
 
 
 @pytest.mark.parametrize("cuts", [(1,), (5, 300, 2)])
