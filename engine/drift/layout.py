@@ -298,6 +298,7 @@ def _wide(own: NDArray[Any], name: str) -> IntArray:
 def packed_state(state: WatchState) -> dict[str, NDArray[Any]]:
     """Return the arrays that `put_state` reads: of the units in use alone."""
     arrays = packed(state, units=state.cells + 1, cells=state.cells)
+    arrays["home"] = arrays["home"][state.wanted[: state.cells + 1] > 0.0]
     # Times are those before the last one; 1 for none.
     times, last = arrays["mark_time"], arrays["mark_time"].max(initial=0)
     arrays |= {"mark_time": np.where(times == 0, 1, times - last), "last_mark": np.array([last])}
@@ -311,6 +312,11 @@ def put_state(state: WatchState, arrays: Mapping[str, NDArray[Any]]) -> None:
     require(last.dtype == np.int64 and last.shape == (1,), "last_mark")
     wide["mark_time"] = np.where(wide["mark_time"] == 1, 0, wide["mark_time"] + last)
     units, channels = state.mean.shape
+    # Of the others it says nothing.
+    followed = arrays["return"][:, 0] > 0.0
+    require(arrays["home"].shape == (followed.sum(), *state.home.shape[1:]), "home")
+    wide["home"] = np.zeros((len(followed), *state.home.shape[1:]))
+    wide["home"][followed] = arrays["home"]
     sizes = {"units": units, "cells": units - 1, "channels": channels, "d": len(state.sign)}
     found = checked(WatchState, {**arrays, **wide}, **sizes)
     put(state, found)
@@ -322,6 +328,8 @@ def put_state(state: WatchState, arrays: Mapping[str, NDArray[Any]]) -> None:
     watched = state.watched == 1
     for field in (state.inverse_spread, state.size_inverse_spread, state.threshold, state.size_threshold):
         require((field[watched] > 0.0).all(), "baselines")
+    for row in map(HOME.index, ("gain", "inverse_spread", "size_inverse_spread", "threshold", "size_threshold")):
+        require((state.home[followed, row] > 0.0).all(), "home")
     require((state.seen[watched] >= RANGE).all(), "baselines")
     for onset in (state.onset, state.size_onset):
         require((onset >= 0.0).all() and (onset <= state.seen[:, None] + 1.0).all(), "onsets")
