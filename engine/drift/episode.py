@@ -17,9 +17,17 @@ from resonance.engine.drift.changes import (
     spreads_of,
     strengths,
 )
+from resonance.engine.drift.excursions import BACK, keep_home, keep_share
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_evidence
-from resonance.engine.drift.steps import hold_steps, is_any_stuck, step_change, step_evidence, take_steps
+from resonance.engine.drift.steps import (
+    concerns_units,
+    hold_steps,
+    is_any_stuck,
+    step_change,
+    step_evidence,
+    take_steps,
+)
 from resonance.kernels.arithmetic import jit
 
 _LONGEST = 8
@@ -77,6 +85,7 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
         state.episodes += 1
     steps = step_evidence(state, 0)[: rules.d] >= CLEAR
     changes = {i: step_change(state, i) for i in np.flatnonzero(steps).tolist()}
+    far = next((i for i in changes if changes[i] == "far"), -1)
     if stuck := [i for i in changes if changes[i] == "stuck"]:
         _forget_sums(state, stuck)
     for k in range(units):
@@ -87,8 +96,9 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
         if opens and k == 0:
             # Steps have a baseline of their own.
             hold_steps(state, steps)
-        if each[:, :2].max() >= CLEAR or (k == 0 and "far" in changes.values()):
+        if each[:, :2].max() >= CLEAR or (k == 0 and far >= 0):
             base = layout.BASE if k else layout.STREAM_BASE
+            keep_home(state, k, rules, each, far if k == 0 else -1)
             _restart_features(state, k, rules, base)
             if k == 0:
                 state.steady = state.records
@@ -96,6 +106,7 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
                     state.bottom[:] = state.top[:] = state.last
             state.moved_cells += k > 0
         if share >= CLEAR:
+            keep_share(state, k)
             _restart_share(state, k)
             state.moved_shares += 1
     return opens, found
@@ -126,15 +137,9 @@ def _share_is_back(state: WatchState, k: int) -> bool:
 
 
 @jit
-def _concerns_units(state):
-    """Whether features or shares of units changed in the open episode; steps alone have no baseline."""
-    return state.flag.any() or state.share_flag.any()
-
-
-@jit
 def is_settling(state, rules, units):
     """Whether an episode is open in which a unit concerned has no new baseline yet, unless it has lasted for long."""
-    if state.open == 0 or not _concerns_units(state):
+    if state.open == 0 or not concerns_units(state):
         return False
     lasted = state.records - 1 - state.start
     if lasted < rules.hold:
@@ -155,17 +160,18 @@ def is_over(state, rules, units):
     lasted = state.records - 1 - state.start
     if state.open == 0 or lasted < rules.hold or is_settling(state, rules, units) or is_any_stuck(state):
         return False
-    return lasted >= _LONGEST * rules.hold or _concerns_units(state) or not state.held.any()
+    return lasted >= _LONGEST * rules.hold or concerns_units(state) or not state.held.any()
 
 
 def end_episode(state: WatchState, rules: Rules, units: int) -> tuple[ChangeKind, list[ChangedUnit]]:
     """End the open episode; return how it ended, and what its units are like."""
     # What was noisy for long is usual from now on; what goes on in the next episode is not over.
-    back, found = bool(_concerns_units(state) or not state.held.any()), list[ChangedUnit]()
+    back, found = bool(concerns_units(state) or not state.held.any()), list[ChangedUnit]()
     if is_over(state, rules, units):
         take_steps(state)
     state.open = 0
     state.episodes += 1
+    state.outages += int((state.wanted == BACK).any())
     for k in range(units):
         if not (state.flag[k] or state.share_flag[k]):
             continue
@@ -177,6 +183,7 @@ def end_episode(state: WatchState, rules: Rules, units: int) -> tuple[ChangeKind
             back = back and _share_is_back(state, k)
         found.append(ended_unit(state, rules, k))
         state.flag[k] = state.share_flag[k] = 0
+        state.wanted[k] = max(state.wanted[k], 0.0)
     if state.gone > 0 or (state.moved_cells > 0 and state.moved_shares > 0):
         state.rebuild = 1
     return "recovered" if back else "settled", found

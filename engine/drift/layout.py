@@ -40,6 +40,7 @@ FARTHEST = 1000.0  # ranges beyond which the mean of late does not follow a valu
 SHARE_BLOCK = 64  # records of a block of shares
 STRIDE = 512  # records between two looks at the cells; no batch goes beyond a multiple of them
 EARLY = 2_048  # records up to which any other number of clusters makes other cells
+SMALL = 3  # parts of the mean size of clusters below which one more of them makes no other cells
 YOUNG = 65_536  # records after which cells are taken anew after a change alone
 MOST_CHANNELS = 8_192
 DOWN = 0.6  # part of its threshold that a narrowed feature needs
@@ -50,9 +51,18 @@ _plain = partial(floats, "units", "channels", most=1e300, columns="plain")
 _step = partial(floats, "d", most=1e300, columns="steps")
 _share = partial(floats, "units", most=1e300, columns="share")
 _number = partial(ints, "units", columns="number")
+_return = partial(floats, "units", most=1e300, columns="return")
 
 LEVELS, KEPT = 3, 16
 """Every 8th, 64th and 512th record of a unit is marked; 16 marks of each are kept."""
+
+HOME = (
+    *("middle", "gain", "mean", "inverse_spread", "size", "size_inverse_spread", "allowed_up", "allowed_down"),
+    *("threshold", "back", "size_allowed", "size_threshold", "inflation", "size_inflation", "usual"),
+)
+HOME_STEPS = "least", "most", "bottom", "top"
+HOME_SHARE = "share", "hit_up", "miss_up", "hit_down", "miss_down", "share_threshold"
+"""What is kept of a unit that has changed: of its baseline, of the steps of the stream, and of its share."""
 
 
 class WatchState(Table):
@@ -69,6 +79,7 @@ class WatchState(Table):
     gone: int = ints(high="records", rows="head")  # of these, cells that hardly have any record left
     next_look: int = ints(low=STRIDE, rows="head")  # records at which the cells of a young stream are looked at
     steady: int = ints(high="records", rows="head")  # record after which its steps may be other ones
+    outages: int = ints(high="records", rows="head")  # episodes so far after which units were as before
 
     middle: FloatArray = _channel()  # of the range
     gain: FloatArray = _channel()  # 1 / width of the range; during the first records the sum of squares
@@ -168,6 +179,15 @@ class WatchState(Table):
     lowest_share: FloatArray = _share()  # hull of all baselines
     highest_share: FloatArray = _share()
     share_time: IntArray = ints("units", 2, **_ANY)  # times of the records at `rise_offset` and `fall_offset`
+
+    # Of a unit that has changed, until it has a new baseline.
+    wanted: FloatArray = _return(high=math.inf)  # evidence that shows that it is back; 0: none would, -1: it is back
+    nearer: FloatArray = _return()  # the evidence
+    way: FloatArray = _return()  # spreads that it has gone from where it was
+    by: FloatArray = _return(low=0.0, high=2.0 * MOST_CHANNELS)  # channel, from their number on how much that varies
+    kept: FloatArray = _return(low=0.0, high=MAX_RECORDS)  # records that its baseline is of
+    home: FloatArray = floats("units", len(HOME) + len(HOME_STEPS), "channels", low=-1e300, high=math.inf)
+    home_share: FloatArray = floats("units", len(HOME_SHARE) + 1, low=-1e300, high=math.inf)
 
     mark: IntArray = ints("units", LEVELS, KEPT, **_ANY)  # offsets of marked records, by level
     mark_time: IntArray = ints("units", LEVELS, KEPT, **_ANY)
@@ -278,6 +298,7 @@ def _wide(own: NDArray[Any], name: str) -> IntArray:
 def packed_state(state: WatchState) -> dict[str, NDArray[Any]]:
     """Return the arrays that `put_state` reads: of the units in use alone."""
     arrays = packed(state, units=state.cells + 1, cells=state.cells)
+    arrays["home"] = arrays["home"][state.wanted[: state.cells + 1] > 0.0]
     # Times are those before the last one; 1 for none.
     times, last = arrays["mark_time"], arrays["mark_time"].max(initial=0)
     arrays |= {"mark_time": np.where(times == 0, 1, times - last), "last_mark": np.array([last])}
@@ -291,6 +312,11 @@ def put_state(state: WatchState, arrays: Mapping[str, NDArray[Any]]) -> None:
     require(last.dtype == np.int64 and last.shape == (1,), "last_mark")
     wide["mark_time"] = np.where(wide["mark_time"] == 1, 0, wide["mark_time"] + last)
     units, channels = state.mean.shape
+    # Of the others it says nothing.
+    followed = arrays["return"][:, 0] > 0.0
+    require(arrays["home"].shape == (followed.sum(), *state.home.shape[1:]), "home")
+    wide["home"] = np.zeros((len(followed), *state.home.shape[1:]))
+    wide["home"][followed] = arrays["home"]
     sizes = {"units": units, "cells": units - 1, "channels": channels, "d": len(state.sign)}
     found = checked(WatchState, {**arrays, **wide}, **sizes)
     put(state, found)
@@ -302,7 +328,8 @@ def put_state(state: WatchState, arrays: Mapping[str, NDArray[Any]]) -> None:
     watched = state.watched == 1
     for field in (state.inverse_spread, state.size_inverse_spread, state.threshold, state.size_threshold):
         require((field[watched] > 0.0).all(), "baselines")
+    for row in map(HOME.index, ("gain", "inverse_spread", "size_inverse_spread", "threshold", "size_threshold")):
+        require((state.home[followed, row] > 0.0).all(), "home")
     require((state.seen[watched] >= RANGE).all(), "baselines")
     for onset in (state.onset, state.size_onset):
         require((onset >= 0.0).all() and (onset <= state.seen[:, None] + 1.0).all(), "onsets")
-    require((state.blocks[state.share_threshold < np.inf] >= 16).all(), "shares")

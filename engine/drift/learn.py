@@ -3,6 +3,7 @@
 import numpy as np
 from resonance.engine.drift import layout
 from resonance.engine.drift.episode import is_over, is_settling
+from resonance.engine.drift.excursions import is_back
 from resonance.engine.drift.ranges import LATE, LEAST_VARIANCE, measure_again, measure_range, own_records
 from resonance.engine.drift.shares import close_share_block
 from resonance.engine.drift.steps import HELD_STUCK, follow_steps, is_any_stuck, may_be_stuck
@@ -174,6 +175,8 @@ def take_baseline(state, k, rules, records, base):
         state.size_threshold[k, i] = rules.threshold / rules.theta_q * t
     if first:
         state.bases[k] += 1
+        state.wanted[k] = 0.0
+    state.kept[k] = max(records - state.began[k].min(), base)
     state.watched[k] = 1
 
 
@@ -322,7 +325,7 @@ def _is_quiet(state, k):
 
 @jit
 def learn_record(state, k, rules, x, offset, time, still, lacks):
-    """Let a unit take a record, and return whether one of its channels is beyond its threshold.
+    """Let a unit take a record, and return whether one of its channels is beyond its threshold, or it is back.
 
     `still` is whether any feature has been reported as stuck, `lacks` whether the record lacks one.
     """
@@ -330,14 +333,14 @@ def learn_record(state, k, rules, x, offset, time, still, lacks):
     state.seen[k] = seen + 1
     if seen & 7 == 0:
         _mark_record(state, k, seen, offset, time)
+    alarm = state.watched[k] == 0 and state.wanted[k] > 0.0 and is_back(state, k, rules, x)
     if seen < layout.RANGE:
         measure_range(state, k, rules, seen, x)
-        return False
+        return alarm
     value, clipped, size = state.room[0], state.room[1], state.room[2]
     _standardise(state, k, rules, x, value, clipped, size, still, lacks)
     records = seen - (layout.RANGE - 1)
     _sum_up(state, k, value, clipped, size, lacks)
-    alarm = False
     if state.watched[k]:
         alarm = _follow(state, k, seen, value, clipped, size, lacks)
     if lacks or _has_lacked(state, k):
@@ -354,6 +357,10 @@ def learn_record(state, k, rules, x, offset, time, still, lacks):
 def _check_baseline(state, k, rules, alarm):
     """Take a unit's baseline, which is due after a record, unless the unit is suspicious."""
     records, base = state.seen[k] - layout.RANGE, layout.BASE if k else layout.STREAM_BASE
+    if k > 0 and state.wanted[0] > 0.0 and state.flag[k] == 0:
+        # The stream may be back soon: a cell that has not changed need not learn where it is.
+        state.check[k] = records + base
+        return
     if not alarm and (not state.watched[k] or _is_quiet(state, k)):
         if rules.leaps > 0:
             measure_again(state, k, rules, records, base)
@@ -407,7 +414,7 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
         state.records += 1
         x, offset, time = batch[t], offsets[t], times[t]
         lacks = is_partial(x)
-        rough = rules.leaps > 0 and follow_steps(state, x, grain[t % len(grain)], lacks)
+        rough = rules.leaps > 0 and follow_steps(state, rules, x, grain[t % len(grain)], lacks)
         # While baselines are new ones a change of steps waits: their end would say nothing of it.
         rough = rough and state.watched[0] == 1 and not is_settling(state, rules, units)
         if state.records % layout.BLOCK == 0:

@@ -69,6 +69,19 @@ def measure_again(state, k, rules, records, base):
 
 
 @jit
+def begin_sums(state, k):
+    """Let a unit keep the baseline that it has, if any; the sums for the next one, and all evidence, begin anew."""
+    seen = state.seen[k] - (state.seen[k] - layout.RANGE) % layout.BLOCK
+    records = max(int(state.kept[k]), layout.BASE if k else layout.STREAM_BASE)
+    state.seen[k], state.check[k] = seen, seen - layout.RANGE + records
+    for i in range(state.mean.shape[1]):
+        _forget(state, k, i, seen - layout.RANGE)
+        state.cusum[k, i] = state.size_cusum[k, i] = 0.0
+        state.onset[k, i] = state.size_onset[k, i] = seen
+        state.late[k, i] = state.mean[k, i]
+
+
+@jit
 def _forget(state, k, i, records):
     """Let the sums of a channel begin anew."""
     state.began[k, i], state.lacked[k, i] = records, 0.0

@@ -10,6 +10,7 @@ import numpy as np
 from resonance.engine.base import BoolArray, FloatArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.layout import WatchState
+from resonance.engine.drift.ranges import begin_sums
 from resonance.kernels.arithmetic import inline, jit, log
 
 NOISY = 2.5
@@ -87,7 +88,13 @@ def is_any_stuck(state):
 
 
 @jit
-def _wake(state, i):
+def concerns_units(state):
+    """Whether features or shares of units changed in the open episode; steps alone have no baseline."""
+    return state.flag.any() or state.share_flag.any()
+
+
+@jit
+def _wake(state, i, rules):
     """Let a feature that was stuck be followed again, once it changes in several blocks."""
     if _beyond(state, i)[1] >= 1.0:
         state.held[i] = HELD_STUCK
@@ -98,6 +105,12 @@ def _wake(state, i):
         for k in range(len(state.seen)):
             state.cusum[k, i] = state.size_cusum[k, i] = 0.0
             state.onset[k, i] = state.size_onset[k, i] = state.seen[k]
+            # Until it was seen as stuck it was in all sums, and records were in other cells.
+            if state.seen[k] >= layout.RANGE:
+                begin_sums(state, k)
+        if not concerns_units(state):
+            # What is over is over at once.
+            state.start = max(min(state.start, state.records - 1 - rules.hold), 0)
 
 
 @jit
@@ -114,7 +127,7 @@ def _leave(state, i, x, known):
 
 
 @jit
-def follow_steps(state, x, grain, lacks):
+def follow_steps(state, rules, x, grain, lacks):
     """Take the step to a record; return whether a feature is stuck or noisy.
 
     `grain` is how far apart values of a feature may be that were one before they were spread over their rounding. Where
@@ -162,7 +175,7 @@ def follow_steps(state, x, grain, lacks):
         if state.held[i] == HELD_NOISY and rough <= _USUAL * state.smooth[i]:
             state.held[i], state.smooth[i] = 0.0, records
         if state.held[i] >= HELD_STUCK:
-            _wake(state, i)
+            _wake(state, i, rules)
         # What is stuck is not usual, also before it can be reported.
         if state.held[i] < HELD_STUCK and _beyond(state, i)[1] < 1.0:
             widens, narrows = (_FOLLOWS, _FORGETS) if known else (1.0, 0.0)

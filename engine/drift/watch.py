@@ -9,6 +9,7 @@ from resonance.engine.base import Cluster, FloatArray, IntArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.changes import ChangedUnit, ChangeKind, DriftChange, change_of
 from resonance.engine.drift.episode import end_episode, is_over, is_settling, raise_alarm
+from resonance.engine.drift.excursions import come_back, is_any_back
 from resonance.engine.drift.layout import (
     PARAMETERS,
     channels_of,
@@ -25,7 +26,7 @@ from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import require, stored_fields
 
-REVISION: Final = 6
+REVISION: Final = 7
 """Raised with every change that alters what a watch reports, or the members of its state."""
 
 KIND: Final = "drift"
@@ -138,7 +139,10 @@ class DriftWatch(Parametrised):
         units, done, state = self._units, 0, self._state
         while done < len(batch):
             done, alarm = learn_batch(state, self._rules, batch, *columns, done)
-            if alarm:
+            if alarm and is_any_back(state):
+                if come_back(state, self._rules, units):
+                    yield done - 1, *end_episode(state, self._rules, units)
+            elif alarm:
                 # What follows on steps alone, which have no new baseline, is another change.
                 if state.open and not is_settling(state, self._rules, units):
                     yield done - 1, *end_episode(state, self._rules, units)
@@ -147,13 +151,13 @@ class DriftWatch(Parametrised):
             if is_over(state, self._rules, units):
                 yield done - 1, *end_episode(state, self._rules, units)
 
-    def wants_cells(self, clusters: Callable[[], int]) -> bool:
+    def wants_cells(self, clusters: Callable[[], Sequence[Cluster]]) -> bool:
         """Return whether `take_cells` is due, after a batch that ended at a multiple of 512 records.
 
         Parameters
         ----------
         clusters : callable
-            Returns the number of confirmed clusters of the engine's first level; called where it matters.
+            Returns the confirmed clusters of the engine's first level; called where it matters.
         """
         state, records = self._state, self.records
         if records == 0 or records % layout.STRIDE or is_settling(state, self._rules, self._units):
@@ -168,8 +172,12 @@ class DriftWatch(Parametrised):
             return True
         if not young:
             return False
-        count, cells = min(clusters(), self._most), self.cells
-        return count != cells if records <= layout.EARLY else 2 * count >= 3 * cells and count > cells
+        sizes, cells = sorted((cluster.size for cluster in clusters()), reverse=True)[: self._most], self.cells
+        # Few records elsewhere, such as those of an outage, are no reason to begin with all cells anew.
+        large = sum(layout.SMALL * size * len(sizes) >= sum(sizes) for size in sizes)
+        if records <= layout.EARLY:
+            return len(sizes) < cells or large > cells
+        return 2 * large >= 3 * cells and large > cells
 
     def take_cells(self, clusters: Sequence[Cluster]) -> bool:
         """Divide the stream anew by the largest of some clusters; return whether there was any."""
@@ -180,7 +188,7 @@ class DriftWatch(Parametrised):
             return False
         taken = new_state(self.dimension, len(chosen))
         # Shares are those of other cells from now on.
-        for name in ("head", "channel", "plain", "number", "mark", "mark_time"):
+        for name in ("head", "channel", "plain", "number", "return", "home", "mark", "mark_time"):
             for field, each in stored_fields(layout.WatchState)[name]:
                 if each.axes:
                     getattr(taken, field)[0] = getattr(state, field)[0]
@@ -214,6 +222,12 @@ class DriftWatch(Parametrised):
                 known = spread[k, :d] > 0.0
                 place[k, :d] = np.where(known, place[k, :d] * factor + shift, place[k, :d])
                 spread[k, :d] *= factor
+            home = dict(zip((*layout.HOME, *layout.HOME_STEPS), state.home[k, :, :d], strict=True))
+            for name, row in home.items():
+                if name in {"middle", "usual", "bottom", "top"}:
+                    row[:] = row * factor + shift
+                elif name in {"gain", "least", "most"}:
+                    row[:] = row / factor if name == "gain" else row * factor
             for place in (state.usual, state.old_usual):
                 place[k, :d] = place[k, :d] * factor + shift
             if state.bases[k] > 0:
@@ -252,8 +266,13 @@ class DriftWatch(Parametrised):
             if arrays["steps"].shape == (dimension, 13):  # Records that lack a feature counted like others then.
                 arrays["steps"] = np.column_stack((arrays["steps"], np.zeros((dimension, 2))))
                 arrays["plain"] = np.concatenate((arrays["plain"], np.zeros((cells + 1, 1, channels_of(dimension)))), 1)
+            if is_older := "return" not in arrays:  # Nothing of what a unit was like before a change held again.
+                arrays = packed_state(new_state(dimension, cells)) | arrays
+                arrays["head"] = np.append(arrays["head"], 0)
             watch._state = new_state(dimension, cells)
             put_state(watch._state, arrays)
+            if is_older:
+                watch._state.kept[:] = watch._state.check // 2
         except (KeyError, TypeError, ValueError, IndexError, ParameterError) as error:
             raise StateError(f"the state of {KIND} cannot be read: {error!r}") from error
         return watch

@@ -32,7 +32,7 @@ def test_adwin_finds_what_moves_altogether():
 
 def test_the_state_is_no_larger_than_it_may_be():
     bytes_of = {row.case: row.value for row in costs.costs(costs.STRIDE * 4) if row.unit == "bytes"}
-    assert bytes_of["d=8 cells=8: state"] < 38_000
+    assert bytes_of["d=8 cells=8: state"] < 39_000
     assert bytes_of["d=246 cells=32: state"] < costs.MOST_BYTES
 
 

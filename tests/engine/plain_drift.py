@@ -20,6 +20,10 @@ SHARE = (
     *("SN", "SNN", "SNP", "PN", "P0", "HU", "MU", "HD", "MD", "HR", "WU", "WD", "OU", "OD", "BU", "BD"),
     *SHARE_OUTLIVING,
 )
+HOME = ("C", "G", "MU", "RHO", "AL", "BE", "KU", "KD", "HS", "BACK", "KQ", "HQ", "TAUS", "TAUQ", "U")
+HOME_STEPS = ("LO", "HI", "BOTTOM", "TOP")
+HOME_SHARE = ("P0", "HU", "MU", "HD", "MD", "HR")
+RETURN = ("WANTED", "NEARER", "WAY", "BY", "KEPT")
 NUMBERS = (
     *("NN", "CHECK", "WATCHED", "FLAG", "BASES", "RETURNS", "RB", "RCHECK", "RFLAG", "CNT", "RBASES", "RRETURNS"),
     *("NAME", "VOTE"),
@@ -40,6 +44,9 @@ class Unit:
     number: Any = field(
         default_factory=lambda: SimpleNamespace(**dict.fromkeys(NUMBERS, 0) | {"RCHECK": 16}),
     )
+    back: Any = field(default_factory=lambda: SimpleNamespace(**dict.fromkeys(RETURN, 0.0)))
+    home: list[list[float]] = field(default_factory=list)
+    home_share: list[float] = field(default_factory=list)
     marks: list[list[int]] = field(default_factory=lambda: [[0] * 16 for _ in range(3)])
 
 
@@ -64,6 +71,7 @@ class PlainDrift:
     rates: int = 0
     gone: int = 0
     steady: int = 0
+    outages: int = 0
     next: int = 512
     centres: list[list[float]] = field(default_factory=list)
     rows: list[list[float]] = field(default_factory=list)
@@ -106,7 +114,10 @@ class PlainDrift:
                 alarms += [self.close_block(unit, offset) for unit in self.units[1:]]
             for unit in self.units:
                 unit.number.CNT = 0
-        if any(alarms):
+        if any(alarms) and any(u.back.WANTED == -1 and not u.number.WATCHED for u in self.units):
+            if self.come_back():
+                self.end(offset)
+        elif any(alarms):
             if self.opened and not self.settling():
                 self.end(offset)
             self.alarm(offset)
@@ -209,6 +220,10 @@ class PlainDrift:
             for unit in self.units:
                 own = unit.channels[place]
                 own.S, own.Q, own.OS, own.OQ = 0.0, 0.0, float(unit.number.NN), float(unit.number.NN)
+                if unit.number.NN >= 32:
+                    self.begin_sums(unit)
+            if not any(unit.number.FLAG or unit.number.RFLAG for unit in self.units):
+                self.start = max(min(self.start, self.t - 1 - self.hold), 0)
 
     def beyond(self, c: Any) -> tuple[float, float]:
         """Return how noisy a feature is, and how stuck, 1 at the bounds."""
@@ -247,6 +262,7 @@ class PlainDrift:
         for level, every in enumerate((8, 64, 512)):
             if n % every == 0:
                 unit.marks[level][n // every % 16] = offset
+        alarm = not number.WATCHED and unit.back.WANTED > 0 and self.is_back(unit, x)
         if n < 32:
             for i in range(self.d):
                 c = unit.channels[i]
@@ -261,7 +277,7 @@ class PlainDrift:
                     least = max(c.OLDS, 1e-3) if self.leaps else 1e-3
                     c.C, c.G = (c.C, 1.0 / max(sqrt(c.G / max(31 - c.LACK, 1)), least)) if i < self.d else (0.0, 1.0)
                     c.LACK = 0.0
-            return False
+            return alarm
         nb = n - 31
         still = [c.HELD >= 2 and bool(number.WATCHED) for c in self.steps]
         still += [any(still)] * (self.ch - self.d)
@@ -284,7 +300,6 @@ class PlainDrift:
             ]
             for of in (value, y)
         )
-        alarm = False
         for i, (c, v, w, held) in enumerate(zip(unit.channels, value, y, still, strict=True)):
             if isnan(v):
                 c.LACK += 1.0
@@ -312,7 +327,9 @@ class PlainDrift:
                 c.BYP += b * c.PY
                 c.BAP += a * c.PA
             c.PY, c.PA, c.BY, c.BA = b, a, 0.0, 0.0
-        if nb == number.CHECK:
+        if nb == number.CHECK and unit is not self.units[0] and self.units[0].back.WANTED > 0 and not number.FLAG:
+            number.CHECK = nb + 128
+        elif nb == number.CHECK:
             suspicious = any(abs(c.S) >= 0.25 * c.HS or abs(c.Q) >= 0.25 * c.HQ for c in unit.channels)
             if not alarm and not (number.WATCHED and suspicious):
                 if self.leaps:
@@ -414,7 +431,120 @@ class PlainDrift:
             t *= self.leap((3 - c.AL) * c.BE, 0.5 * self.step, self.theta_q)
             c.HQ = self.limit / self.theta_q * t
         number.BASES += first
+        unit.back.WANTED = 0.0 if first else unit.back.WANTED
+        unit.back.KEPT = max(n - min(c.FROM for c in unit.channels), unit.base)
         number.WATCHED = 1
+
+    def keep(self, unit: Unit, far: int) -> None:
+        """Keep what a unit is like, and of the clearest of its changes how far it went."""
+        back, number = unit.back, unit.number
+        back.WANTED = back.NEARER = 0.0
+        if not self.leaps or not number.WATCHED or number.RETURNS > 0 or (self.outages - 1) * 65536 > self.t:
+            return
+        pairs = [pair[:2] for pair in self.strengths(unit)]
+        best = max(max(pair) for pair in pairs)
+        i = next(i for i, pair in enumerate(pairs) if max(pair) == best)
+        which = pairs[i].index(best)
+        if far >= 0 and best < 1.0:
+            i, which, c = far, 0, unit.channels[far]
+            way = (clip((self.steps[far].X - c.C) * c.G, -3.0, 3.0) - c.MU) * c.RHO
+        elif best < 0.5:
+            return
+        else:
+            c = unit.channels[i]
+            s, onset, allowed = (c.Q, c.OQ, c.KQ) if which else (c.S, c.OS, c.KU if c.S > 0 else c.KD)
+            records = max(number.NN - onset, 1.0)
+            way = (1.0 if s > 0 else -1.0) * (abs(s) / records + allowed) if records <= 128 else 0.0
+        if abs(way) < 0.25:
+            return
+        limit, largest = (c.HQ * self.theta_q, (3.0 - c.AL) * c.BE) if which else (c.HS * self.theta, 0.0)
+        largest = largest if which else (3.0 + abs(c.MU)) * c.RHO
+        varies = max(abs(way) * (largest - abs(way)), 1.0)
+        back.WAY, back.BY = way, i + which * self.ch
+        back.WANTED = 16.0 * abs(way) if inf == limit else max(limit * varies / abs(way), 16.0 * abs(way))
+        unit.home = [[getattr(c, name) for name in HOME] for c in unit.channels]
+        if unit is self.units[0]:
+            self.home_steps = [[getattr(c, name) for name in HOME_STEPS] for c in self.steps]
+
+    def is_back(self, unit: Unit, x: list[float]) -> bool:
+        """Whether a unit without a baseline is where it was before the change."""
+        back = unit.back
+        if unit.number.NN > 256:
+            back.WANTED = 0.0
+            return False
+        at = int(back.BY) % self.ch
+        homes = [SimpleNamespace(**dict(zip(HOME, home, strict=True))) for home in unit.home]
+        y = 0.0
+        for i in [at] if at < self.d else range(self.d):
+            if isnan(x[i]) or self.steps[i].HELD >= 2:
+                return False
+            v = clip((x[i] - homes[i].C) * homes[i].G, -3.0, 3.0)
+            y += -v if at > self.d and bin(i).count("1") % 2 else v
+        y = y if at < self.d else clip(y / sqrt(self.d), -3.0, 3.0)
+        home = homes[at]
+        z = (abs(y) - home.AL) * home.BE if self.ch <= back.BY else (y - home.MU) * home.RHO
+        back.NEARER = max(back.NEARER + (1.0 if back.WAY > 0 else -1.0) * (0.5 * back.WAY - z), 0.0)
+        if back.NEARER < back.WANTED or unit.number.NN < 32:
+            return False
+        back.WANTED = -1.0
+        return True
+
+    def begin_sums(self, unit: Unit) -> None:
+        """Begin the sums of the next baseline anew."""
+        number = unit.number
+        number.NN -= (number.NN - 32) % 8
+        number.CHECK = number.NN - 32 + max(int(unit.back.KEPT), unit.base)
+        for c in unit.channels:
+            c.FROM, c.LACK, c.BY, c.BA = float(number.NN - 32), 0.0, 0.0, 0.0
+            c.SY = c.SYY = c.SA = c.W = c.WW = c.PY = c.PA = c.BYY = c.BYP = c.BAA = c.BAP = 0.0
+            c.S, c.Q, c.OS, c.OQ, c.E = 0.0, 0.0, float(number.NN), float(number.NN), c.MU
+
+    def restore(self, unit: Unit) -> None:
+        number, back = unit.number, unit.back
+        for c, home in zip(unit.channels, unit.home, strict=True):
+            for name, value in zip(HOME, home, strict=True):
+                setattr(c, name, value)
+        if unit is self.units[0]:
+            for c, home in zip(self.steps, self.home_steps, strict=True):
+                for name, value in zip(HOME_STEPS, home, strict=True):
+                    setattr(c, name, value)
+            self.steady = 0
+        if self.ch > back.BY:
+            c = unit.channels[int(back.BY)]
+            spread = 1.0 / (c.RHO * c.G)
+            at, margin = c.C + c.MU / c.G + back.WAY * spread, self.step * spread
+            if c.HLO - margin <= at <= c.HHI + margin:
+                number.RETURNS += 1
+            else:
+                c.HLO, c.HHI = min(c.HLO, at), max(c.HHI, at)
+        back.WANTED, number.WATCHED, number.NN = -1.0, 1, max(number.NN, 32)
+        self.begin_sums(unit)
+
+    def come_back(self) -> bool:
+        """Let what is back go on as before; return whether all of the episode is."""
+        first = self.units[0]
+        whole = first.back.WANTED == -1 and not first.number.WATCHED
+        for unit in self.units:
+            number, back = unit.number, unit.back
+            if not number.WATCHED and (back.WANTED == -1 or (whole and back.WANTED > 0)):
+                self.restore(unit)
+            elif number.WATCHED and (whole or unit is first):
+                self.begin_sums(unit)
+            elif whole and not number.WATCHED:
+                for c in unit.channels:
+                    for name in (*FIELDS, "W", "WW", "FROM", "LACK"):
+                        setattr(c, name, getattr(c, name) if name in OUTLIVING else 0.0)
+                number.NN, number.CHECK = 0, 128
+            if whole and number.RFLAG and unit.home_share[-2] > 0:
+                for name, value in zip(HOME_SHARE, unit.home_share, strict=False):
+                    setattr(unit.share, name, value)
+                number.RCHECK, number.RFLAG = int(unit.home_share[-1]), 0
+            if whole:
+                unit.share.WU = unit.share.WD = 0.0
+            number.CNT = 0
+        is_back = all(unit.back.WANTED == -1 for unit in self.units if unit.number.FLAG)
+        shares, held = any(unit.number.RFLAG for unit in self.units), any(c.HELD for c in self.steps)
+        return is_back and not shares and not held
 
     def half_back(self, unit: Unit, i: int) -> float:
         """Return half of the way, in spreads, to the mean before the last change; 0 where that is far or very near."""
@@ -530,6 +660,7 @@ class PlainDrift:
             for c, own in zip(unit.channels, stuck, strict=True):
                 if own or unit is not self.units[0]:
                     c.S, c.Q, c.OS, c.OQ = 0.0, 0.0, float(unit.number.NN), float(unit.number.NN)
+        far = [i for i, c in enumerate(self.steps) if self.step_evidence(c) >= 0.5 and self.which(c) == "far"]
         features = [max((max(pair) for pair in self.strengths(unit)), default=0.0) for unit in self.units]
         shares = [max(u.share.WU, u.share.WD) / u.share.HR if inf > u.share.HR else 0.0 for u in self.units]
         concerned = [k for k in range(len(self.units)) if features[k] >= 0.5 or shares[k] >= 0.5]
@@ -541,7 +672,7 @@ class PlainDrift:
         for k in concerned:
             unit = self.units[k]
             sums = any(max(of[:2]) >= 0.5 for of in self.strengths(unit))
-            sums |= k == 0 and any(self.step_evidence(c) >= 0.5 and self.which(c) == "far" for c in self.steps)
+            sums |= k == 0 and bool(far)
             self.describe(k, features[k], shares[k], joined)
             for c in self.steps if k == 0 and not joined else []:
                 if self.step_evidence(c) >= 0.5 and self.is_stuck(c):
@@ -549,6 +680,7 @@ class PlainDrift:
                 elif self.step_evidence(c) >= 0.5 and self.which(c) == "noisy" and c.HELD == 0:
                     c.HELD, c.AT, c.HI = 1.0, c.HI, max(c.HI, c.R)
             if sums:
+                self.keep(unit, far[0] if far and k == 0 else -1)
                 self.restart(unit)
                 self.steady = self.steady if k else self.t
                 for c in self.steps if k == 0 and unit.number.RETURNS == 0 else []:
@@ -556,6 +688,7 @@ class PlainDrift:
                 self.moved += k > 0
             if shares[k] >= 0.5:
                 s, kept = unit.share, unit.share.OLDR
+                unit.home_share = [*(getattr(s, name) for name in HOME_SHARE), unit.number.RCHECK // 2]
                 for name in SHARE[:16]:
                     setattr(s, name, s.P0 if name == "P0" else 0.0)
                 s.PREVR, s.OLDR, s.P0, s.HR = kept, s.P0, 0.0, inf
@@ -662,6 +795,7 @@ class PlainDrift:
             if c.HELD == 1:
                 c.HELD, c.AT = 0.0, float(self.t)
         self.opened = False
+        self.outages += any(unit.back.WANTED == -1 for unit in self.units)
         for unit in concerned:
             s, number = unit.share, unit.number
             if number.RFLAG:
@@ -673,6 +807,7 @@ class PlainDrift:
                 earlier = number.BASES >= 3 and all(self.near(c, c.PREV, c.PREVS) for c in unit.channels)
                 back &= bool(number.WATCHED) and (last or earlier)
             number.FLAG = number.RFLAG = 0
+            unit.back.WANTED = max(unit.back.WANTED, 0.0)
         self.event(2 if back else 1, len(concerned), offset)
         if self.gone > 0 or (self.moved > 0 and self.rates > 0):
             self.rebuild = True
@@ -690,8 +825,9 @@ class PlainDrift:
         young = self.next <= 65536 and self.t >= self.next
         while young and self.next <= self.t:
             self.next *= 2
-        n, cells = min(len(clusters), self.most), len(self.centres)
-        due = n != cells if self.t <= 2048 else 2 * n >= 3 * cells and n > cells
+        sizes, cells = sorted((cluster.size for cluster in clusters), reverse=True)[: self.most], len(self.centres)
+        n = sum(3 * size * len(sizes) >= sum(sizes) for size in sizes)
+        due = len(sizes) < cells or n > cells if self.t <= 2048 else 2 * n >= 3 * cells and n > cells
         if not (self.rebuild or (young and due)):
             return
         self.rebuild = False

@@ -47,7 +47,7 @@ def learn(watch, X, where, sizes=(512,), restored=False, found=clusters, grain=N
         own = None if grain is None else grain[done:end]
         changes += watch.learn(X[done:end], where[done:end] + 10, offsets, offsets * 1_000, own)
         done = end
-        if watch.wants_cells(lambda: len(found())):
+        if watch.wants_cells(found):
             watch.take_cells(found())
         if restored:
             watch = DriftWatch.from_state(watch.state())
@@ -215,8 +215,9 @@ def test_one_cell_or_none_leaves_the_stream_alone():
 def test_a_watch_that_is_rescaled_goes_on_as_one_of_the_other_units():
     factor, shift = np.array([0.5, 4.0]), np.array([1.0, -2.0])
     X, where = moved()
-    for at in (16, 512, 1_024, 3_200, 6_000):
-        one, other = DriftWatch(2, hold=300), DriftWatch(2, hold=300)
+    X[5_000:5_100] += 9.0 * np.random.default_rng(1).random((100, 2))
+    for at in (16, 512, 1_024, 3_200, 5_060, 6_000):
+        one, other = DriftWatch(2, hold=300, leaps=1), DriftWatch(2, hold=300, leaps=1)
         before, one = learn(one, X[:at], where[:at])
         one.rescale(factor, shift)
 
@@ -389,9 +390,13 @@ def test_any_member_may_be_missing_only_in_a_damaged_state(whole):
             DriftWatch.from_state(pack(KIND, REVISION, {key: header[key] for key in header if key != name}, arrays))
 
 
-def test_a_state_with_other_numbers_is_refused_or_goes_on(whole):
+def test_a_state_with_other_numbers_is_refused_or_goes_on():
     """Whatever a checksum calls whole: nothing is read or written beyond an array, and the state is kept."""
-    header, arrays = wide(whole[1])
+    # In the middle of an outage.
+    X, where = stream(4_000)
+    X[3_900:] += 2.0
+    header, arrays = wide(learn(DriftWatch(2, hold=300, leaps=1), X, where)[1])
+    assert len(arrays["home"]) > 0
     rng = np.random.default_rng(3)
     X, where = stream(600, seed=4)
     values = {np.dtype("f8"): (-1.0, 0.0, 0.3, 1e9, 1e-300, 1e300), np.dtype("i8"): (0, -1, 1, 3, 2**31, 2**62)}
@@ -422,7 +427,7 @@ def test_offsets_are_exact_as_far_as_a_state_counts():
             changes += watch.learn(X[done:end], where[done:end] + 10, offsets, offsets)
             watch = DriftWatch.from_state(watch.state())
             done = end
-            if watch.wants_cells(lambda: 4):
+            if watch.wants_cells(clusters):
                 watch.take_cells(clusters())
         found.append([[unit.since.offset for unit in change.units if unit.since is not None] for change in changes])
     assert found[0] != []
@@ -617,6 +622,45 @@ def test_a_change_on_a_wave_is_one_event_and_a_moment_is_none():
             X[8_000 : 8_000 + length, 0] += 1.5
             changes, _ = learn(DriftWatch(2, returning=2, leaps=1), X, np.zeros(len(X), int), found=list)
             assert sum(change.kind == "drift" for change in changes) == drifts
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("length", [40, 150])
+@pytest.mark.parametrize("how", ["off", "far", "elsewhere"])
+def test_what_follows_an_outage_is_seen_as_if_there_had_been_none(how, length, seed):
+    """Learned as a state of the stream, or into its baselines, an outage would hide it for thousands of records."""
+    rng, (X, where) = np.random.default_rng(seed), stream(5_000, seed)
+    at, change = 1_100 + 200 * seed, 1_600 + 200 * seed
+    noise = 0.1 * rng.standard_normal((length, 2))
+    X[at : at + length] = {
+        "off": np.column_stack((np.full(length, -9.0), X[at : at + length, 1])),
+        "far": X[at : at + length] - [9.0, 0.0],
+        "elsewhere": noise + np.array([2.0, 1.0]),
+    }[how]
+    X[change:, 1] += 0.2 * (where[change:] == 2)
+    changes, _ = learn(DriftWatch(2, returning=2, leaps=1), X, where)
+    [there, back, drift] = changes[:3]
+    assert (there.kind, back.kind, drift.kind) == ("drift", "recovered", "drift")
+    assert at <= there.record < at + length and back.record < at + length + 160
+    assert change <= drift.record < change + 400
+    assert [unit.cluster for unit in drift.units] == [12]
+
+
+def test_what_comes_often_is_a_state_of_the_stream_and_no_outage():
+    X, where = stream(40_000)
+    for at in range(2_000, 40_000, 1_000):
+        X[at : at + 40] -= 2.0
+    changes, _ = learn(DriftWatch(2, returning=2, leaps=1), X, where)
+    assert max(change.record for change in changes) < 16_000
+
+
+def test_a_cluster_of_few_records_is_no_reason_for_other_cells():
+    watch = learn(DriftWatch(2), *stream(512))[1]
+    X, where = stream(512)
+    watch.learn(X, where, where, where)
+    for size, wanted in ((40, False), (120, True)):
+        found = [*clusters((250,) * 4), SimpleNamespace(id=1, size=size, centre=CENTRES[0])]
+        assert DriftWatch.from_state(watch.state()).wants_cells(lambda found=found: found) is wanted
 
 
 def test_a_state_that_knows_no_places_learns_them_first():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from resonance.kernels.table import packed
 
-from tests.engine.plain_drift import FIELDS, NUMBERS, PLAIN, SHARE, STEPS, PlainDrift
+from tests.engine.plain_drift import FIELDS, NUMBERS, PLAIN, RETURN, SHARE, STEPS, PlainDrift
 from tests.engine.watched import clusters_at, normal, watched
 
 
@@ -32,6 +32,8 @@ def stream(seed, d, n=5_120, k=3, lacking=False, **given):
         X[3800:4100, 1] *= 9.0
         X[4200:5600, 0] = 9.0 + 0.04 * (rng.random(1400) - 0.5)
         X[6000:, 0] += 40.0
+        for at in (1900, 5700, 6700, 7500):  # Outages.
+            X[at : at + 60, : 1 + at % 3] -= 5.0 * (1.0 + rng.random((60, 1)))
     if lacking:  # Also all of some records, at first one feature of all, and a lot of late.
         X[rng.random((n, d)) < 0.1] = np.nan
         X[:1000, 0] = X[3000:3010] = X[4500:5500:2, 0] = np.nan
@@ -86,11 +88,12 @@ def test_rows_and_state_are_those_of_the_specification(seed, d, given):
     arrays = packed(state)
     assert arrays["head"].tolist() == [
         *(plain.t, plain.opened, plain.start, plain.seq, len(plain.centres), plain.rebuild),
-        *(plain.moved, plain.rates, plain.gone, plain.next, plain.steady),
+        *(plain.moved, plain.rates, plain.gone, plain.next, plain.steady, plain.outages),
     ]
     for k, unit in enumerate(plain.units):
         channel = np.array([[float(getattr(c, name)) for c in unit.channels] for name in FIELDS])
         np.testing.assert_array_equal(arrays["channel"][k], channel)
+        np.testing.assert_array_equal(arrays["return"][k], [float(getattr(unit.back, name)) for name in RETURN])
         plainly = [[float(getattr(c, name)) for c in unit.channels] for name in PLAIN]
         np.testing.assert_array_equal(arrays["plain"][k], plainly)
     if "leaps" in given:

@@ -24,7 +24,7 @@ def take_cells(watch: DriftWatch, stream: Arrays) -> None:
     """Give a watch the clusters of the stream where it wants them."""
     if watch.records % STRIDE == 0:
         clusters = clusters_at(stream, watch.records)
-        if watch.wants_cells(lambda: len(clusters)):
+        if watch.wants_cells(lambda: clusters):
             watch.take_cells(clusters)
 
 

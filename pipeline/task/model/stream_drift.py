@@ -109,7 +109,7 @@ class StreamDrift:
             self.watch = DriftWatch(X.shape[1], **self.parameters)
         changes = self.watch.learn(X, answers, *marks, grain)
         found = [(change.index, WatchedChange(change, self._generation)) for change in changes]
-        if self.watch.wants_cells(lambda: len(_first_level(engine))) and self.watch.take_cells(_first_level(engine)):
+        if self.watch.wants_cells(lambda: _first_level(engine)) and self.watch.take_cells(_first_level(engine)):
             self._generation += 1
         return found
 
