@@ -42,16 +42,16 @@ def test_a_thousand_classes_cost_a_dozen_copies_of_the_model(engine):
 
 def test_a_tree_has_room_for_the_classes_of_a_model_only_where_they_came():
     centres = np.random.default_rng(1).random((40, 2))
-    kind = np.random.default_rng(2).integers(0, 40, 12_000)
-    rows = centres[kind] + 0.01 * np.random.default_rng(3).normal(size=(12_000, 2))
+    kind = np.random.default_rng(2).integers(0, 40, 6_000)
+    rows = centres[kind] + 0.01 * np.random.default_rng(3).normal(size=(6_000, 2))
     tree, half = HCAEA(), HCAEA()
     tree.learn(rows, 20 * kind)
     rooms = [tree._model(m).labels.shape[1] for m, _ in tree._models()]
     assert len(rooms) > 20
     assert sum(rooms) < 0.7 * max(rooms) * len(rooms)
-    half.learn(rows[:6_000], 20 * kind[:6_000])
+    half.learn(rows[:3_000], 20 * kind[:3_000])
     half = HCAEA.from_state(half.state())
-    half.learn(rows[6_000:], 20 * kind[6_000:])
+    half.learn(rows[3_000:], 20 * kind[3_000:])
     assert half.state() == tree.state()
     assert leaves(tree)["labels"].shape == (len(leaves(tree)["label"]), 20 * 39 + 1)
     assert set(tree.predict(rows[:500]).label.tolist()) <= {-1, *(20 * kind).tolist()}

@@ -28,7 +28,6 @@ from resonance.engine import (
 )
 from resonance.engine.hcaea.memory import ROOT
 
-from tests.engine.leader import Leader
 from tests.engine.streams import shifting as unbounded
 
 
@@ -82,12 +81,10 @@ ENGINES_HERE = {
     "evq-ams-ranges": lambda: EVQ(low=0.0, high=1.0, consolidate_every=400),
     "evq-ams-paper": lambda: EVQ.make({**EVQ.presets["paper"], "low": 0, "high": 1}),
     "evq-ams-crowded": lambda: EVQ(max_clusters=9, n_sub=60, sig0=0.01, fac=2.0, low=0.0, high=1.0),
-    "leader": Leader,
-    "leader-crowded": lambda: Leader(radius=0.1, max_leaders=9),
 }
 
 
-@pytest.fixture(params=[*ENGINES, Leader.name])
+@pytest.fixture(params=ENGINES)
 def make(request):
     return ENGINES_HERE[request.param]
 
@@ -347,7 +344,7 @@ def test_memory_is_bounded(name):
 
 
 def test_every_engine_is_in_this_file_and_declares_what_it_takes():
-    assert {engine().name for engine in ENGINES_HERE.values()} == {*ENGINES, Leader.name}
+    assert {engine().name for engine in ENGINES_HERE.values()} == {*ENGINES}
     for name, engine in ENGINES.items():
         made = make_engine(name, {})
         assert made.name == name
