@@ -13,14 +13,16 @@ from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.brokers import create_topic, produce, read_topic
 from tests.integration.workers import Deployment, records
+from tests.night import at_night
 from tests.pipeline.commands import run
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 
 
-@pytest.fixture
-def deployment(broker):
-    return Deployment(broker, partitions=1, settings={"snapshots.archive_interval": 0.01, "engine.memory": 100})
+@pytest.fixture(params=["exactly_once", at_night("at_least_once")])
+def deployment(broker, request):
+    own = {"delivery.mode": request.param, "snapshots.archive_interval": 0.01, "engine.memory": 100}
+    return Deployment(broker, partitions=1, settings=own)
 
 
 class Shell:
