@@ -1,6 +1,5 @@
 """hierarchy = "keyed": both hops together say what one task says, bit for bit."""
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,7 @@ from resonance.pipeline.replay.two_stage_file import Routes, replay_two_stages
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import ClusterTable, load_schema
 
-from tests.conformance import SHARED
-from tests.night import at_night, seeds
+from tests.night import seeds
 from tests.pipeline.repartition.two_hops import KEYED_ROUTES, by_id, by_record, keyed_hops
 from tests.pipeline.streams import LIVELY, STAMP, TOPIC, points, records
 
@@ -148,34 +146,6 @@ def test_keywords_are_those_of_one_task(seed):
     expected = local(given("local", **own), [log])
     same(keyed_hops(given("keyed", **own), [log], 2, seed=seed).run(moving=True), expected)
     assert any(orjson.loads(message.value)["kind"] == "described" for message in expected.cluster_events)
-
-
-@pytest.mark.golden
-@pytest.mark.parametrize(
-    ("name", "workers"),
-    [("aggregation", 3), at_night("compound", 1), at_night("s1", 2), ("wdbc", 1), at_night("statlog", 2)],
-)
-def test_data_sets_as_three_interleaved_streams(name, workers):
-    file = SHARED / "data" / f"{name}.npz"
-    if not file.exists():
-        pytest.skip("the data sets do not lie beside the repository")
-    data = np.load(file)
-    three_streams(data["X"][np.random.default_rng(0).permutation(len(data["X"]))[:700]].astype(float), workers)
-
-
-def three_streams(points, workers):
-    """With some workers all outputs are those of one task."""
-    # The three streams learn the set one after the other, from different places on.
-    rows = points.tolist()
-    turns = itertools.chain.from_iterable((rows[i], rows[i - 100], rows[i - 200]) for i in range(len(rows)))
-    log = [
-        Record(TOPIC, 0, number, STAMP + number, KEYS[number % 3], orjson.dumps({"x": row}))
-        for number, row in enumerate(turns)
-    ]
-    own = {"input__features": "x", "input__id_path": None, "output__include": []}
-    expected = local(given("local", **own), [log])
-    assert any(event["level"] > 1 for event in map(orjson.loads, (m.value or b"" for m in expected.cluster_events)))
-    same(keyed_hops(given("keyed", **own), [log], workers, seed=workers).run(), expected)
 
 
 @pytest.mark.parametrize("most", [1, 100])

@@ -238,17 +238,6 @@ def test_a_rule_that_is_off_never_opens():
     assert stream.take(np.full(9_000, -1), np.ones(9_000)).take(np.ones(9_000), np.zeros(9_000)).found == []
 
 
-@pytest.mark.parametrize("cuts", [(1,), (7, 64, 1, 500)])
-def test_cuts_and_restores_change_nothing(cuts):
-    rng = np.random.default_rng(6)
-    parts = [stationary(rng, 3_000), stationary(rng, 700, 0.8), stationary(rng, 2_000)]
-    clusters, novel = (np.concatenate(column) for column in zip(*parts, strict=True))
-    whole, cut = Stream().take(clusters, novel), Stream().take(clusters, novel, cuts)
-    assert cut.found == whole.found != []
-    assert (cut.integers == whole.integers).all()
-    assert cut.floats.tobytes() == whole.floats.tobytes()
-
-
 def test_a_thousand_stationary_streams_have_no_alert():
     found, count = [], 3_000
     for seed in range(1_000):
