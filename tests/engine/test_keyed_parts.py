@@ -105,17 +105,6 @@ def test_a_part_is_copied_as_its_state_says():
     assert [twin.state() for twin in twins] == [root.state(), subtree.state()]
 
 
-def test_streams_side_by_side_do_not_disturb_one_another():
-    streams = [shifting(700, seed=1), nested(700), shifting(700, d=2, seed=5)]
-    whole = [HCAEA(lambda_=20, min_cluster_records=5) for _ in streams]
-    parts = [Composition({"lambda": 20, "min_cluster_records": 5}, places=2, sent_at_once=9) for _ in streams]
-    for at in range(0, 700, 50):
-        for tree, composed, X in zip(whole, parts, streams, strict=True):
-            assert answers(composed.learn(X[at : at + 50])) == answers(tree.learn(X[at : at + 50]))
-    for tree, composed in zip(whole, parts, strict=True):
-        assert composed.state() == tree.state()
-
-
 def test_the_root_answers_like_the_tree_and_is_bounded():
     X = shifting(2500)
     whole, root = HCAEA(lambda_=20, max_nodes=30), HCAEARoot(lambda_=20, max_nodes=30)
