@@ -40,7 +40,7 @@ ABOUT_RECORDS: Final = 24
 """Records by which a drift may seem to have begun earlier than it did."""
 
 ROUNDED: Final = 0.001
-"""Part of another mean of a feature by which one that is beyond 0 is 0."""
+"""Part of another mean of a feature by which one that is beyond 0 is 0; of 1, by which shares add up to it."""
 
 COLUMNS: Final = ("severity", "state", "what happened")
 """Names of what `row_of` returns."""
@@ -297,7 +297,7 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     said = (moves.keys() | group[0].values.keys()) - varies.keys()
     noise = [name for name, move in varies.items() if len(group) == 1 and move.is_noise and (move.is_stuck or not said)]
     found: list[IncidentFeature] = []
-    for name in [name for name in ranked if name not in noise][:SHOWN]:
+    for name in _without_halves([name for name in ranked if name not in noise], moves)[:SHOWN]:
         seen = [centre[name] for centre in centres if name in centre] + [each.value for each in values.get(name, ())]
         after = median(seen) if seen else median(move.after for move in moves[name])
         before = [move.before for move in moves.get(name, ())] + [each.usual for each in values.get(name, ())]
@@ -312,6 +312,17 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         for name in (noise if found else varies)
     ]
     return [*other, *found][:SHOWN]
+
+
+def _without_halves(names: Sequence[str], moves: Mapping[str, Sequence[Move]]) -> list[str]:
+    """Return features without values of a category that have what one before them leaves, as true has beside false."""
+    after, found = {name: median(move.after for move in own) for name, own in moves.items()}, list[str]()
+    for name in names:
+        path, is_value, _ = name.partition("=")
+        others = [each for each in found if is_value and each.startswith(f"{path}=") and {each, name} <= after.keys()]
+        if not any(abs(after[each] + after[name] - 1) <= ROUNDED for each in others):
+            found.append(name)
+    return found
 
 
 def _ends(episode: Episode, name: str, is_moved: bool) -> tuple[float, float] | None:

@@ -5,11 +5,12 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from math import copysign, inf
+from math import inf
 from operator import itemgetter
 from statistics import median
 from typing import Any, Final, get_args
 
+from resonance.pipeline.incidents.differences import beside, is_little
 from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, describes, seconds
 from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, heard, silences_of
 from resonance.pipeline.task.alerts.alert_table import place_of
@@ -33,18 +34,6 @@ LATE_RECORDS: Final = 5_000
 
 SOON_RECORDS: Final = 90
 """Records of a stream until its first unlike ones are a cluster, or more: what began earlier is another matter."""
-
-LITTLE: Final = 0.01
-"""Part of the range that a feature had in the cluster where it varied most: the least that it varies, or moves by."""
-
-SLIGHT: Final = 0.02
-"""Part of what a feature has had in all clusters of its stream by which a value is hardly another."""
-
-BESIDE: Final = 0.05
-"""The same of the mean of a cluster that comes beside another: where it is no alert says."""
-
-SCALES: Final = 1e4
-"""How many times a value what its feature has had may be at most, so that both are of one scale."""
 
 _VARIES: Final = ("widened", "narrowed")
 
@@ -285,7 +274,7 @@ class SignTable:
         for those in left.values():
             those.sort(key=lambda each: (each.time, each.key))
         for sign in found:
-            if sign.rule == "unlike" and _is_little(sign, own.get(sign.place, ()), left.get(sign.place, ())):
+            if sign.rule == "unlike" and is_little(sign, own.get(sign.place, ()), left.get(sign.place, ())):
                 sign.is_little, sign.severity = True, "info"
         silences = silences_of(self._alerts, self._cleared)
         for sign in found:
@@ -378,7 +367,7 @@ class SignTable:
             # Its end also names what a wave has done meanwhile.
             moves, varies = ({name: each[name] for name in first if name in each} for each in (moves, varies))
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
-        moves = _beside(moves, [cluster for cluster in clusters if cluster.time <= onset])
+        moves = beside(moves, [cluster for cluster in clusters if cluster.time <= onset])
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
             next(map(_without_features, drift.get("units", ())), ""),
@@ -440,55 +429,6 @@ def _extent(cluster: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Return where a cluster is, and how wide."""
     whole = {"centre": cluster["centre"], "spread": cluster.get("spread", {})}
     return {what: {name: float(value) for name, value in own.items()} for what, own in whole.items()}
-
-
-def _is_little(sign: Sign, clusters: Sequence[NewCluster], left: Sequence[NewCluster]) -> bool:
-    """Whether records that are unlike all before differ by next to nothing beside what their stream has had.
-
-    A cluster of hours in which nothing happens, as at night, may be far narrower than what comes in all of a day. Where
-    the alert names no feature, what came meanwhile has to be beside what was there; or nothing came, and it is over.
-    """
-    before = [one for own in (clusters, left) for one in [each for each in own if each.time <= sign.time][-PEERS:]]
-    spans = dict[str, float]()
-    for name in {name for cluster in before for name in cluster.centre}:
-        ends = [(each.centre[name], 2 * each.spread.get(name, 0.0)) for each in before if name in each.centre]
-        spans[name] = max(at + by for at, by in ends) - min(at - by for at, by in ends)
-    if sign.values:
-        return all(_is_slight(each, spans.get(name, 0.0)) for name, each in sign.values.items())
-    known = [cluster for cluster in before if cluster.time < sign.onset]
-    end = sign.ended or inf
-    came = [cluster for cluster in clusters if sign.onset <= cluster.time <= end][:PEERS]
-    if not came:
-        return bool(known) and sign.ended > 0 and not sign.is_learned
-    return all(any(_is_beside(each, other, spans) for other in known) for each in came)
-
-
-def _is_slight(value: Value, span: float) -> bool:
-    """Whether a value is hardly another beside all that a feature has had, unless that is of many scales."""
-    far, size = abs(value.value - value.usual), max(abs(value.value), abs(value.usual))
-    return far <= SLIGHT * span and span <= SCALES * size
-
-
-def _is_beside(one: NewCluster, other: NewCluster, spans: Mapping[str, float]) -> bool:
-    return all(
-        name in other.centre and abs(at - other.centre[name]) <= BESIDE * spans.get(name, 0.0)
-        for name, at in one.centre.items()
-    )
-
-
-def _beside(moves: dict[str, Move], clusters: Sequence[NewCluster]) -> dict[str, Move]:
-    """Return the moves that are some beside what the stream has had; their spreads are no finer than what that says.
-
-    A rare count that is nearly always 0 in one cluster varies by next to nothing there, as a mean of logarithms.
-    """
-    found = {}
-    for name, move in moves.items():
-        least = LITTLE * 6 * max((cluster.spread.get(name, 0.0) for cluster in clusters), default=0.0)
-        way = abs(move.after - move.before)
-        if way >= least:
-            most = way / least if least else inf
-            found[name] = move._replace(shift=copysign(min(abs(move.shift), most), move.shift))
-    return found or moves
 
 
 def _without_features(unit: Mapping[str, Any]) -> str:

@@ -5,7 +5,8 @@ from itertools import permutations
 
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.pipeline.incidents import sign_table
+from resonance.engine.prepare.parameters import AUTO_COLUMNS
+from resonance.pipeline.incidents import differences, sign_table
 from resonance.pipeline.incidents.incidents import IncidentTable, row_of
 from resonance.pipeline.incidents.signs import seconds
 from resonance.schemas import load_schema
@@ -59,6 +60,16 @@ def incidents(*outputs, streams=4):
     for each in found:
         Draft202012Validator(load_schema("incident")).validate(each)
     return found
+
+
+def test_of_true_and_false_one_is_named():
+    shares = {"open=false": (0.99, 0.7), "open=true": (0.01, 0.3), "mode=b": (0.2, 0.5), "mode=a": (0.6, 0.2)}
+    (found,) = incidents(drift("p0:d0", 700, **shares))
+    assert [each["feature"] for each in found["features"]] == ["mode=a", "mode=b", "open=false"]
+
+
+def test_how_many_features_alerts_name_is_known():
+    assert differences.PROJECTED == AUTO_COLUMNS
 
 
 def named(made, **features):

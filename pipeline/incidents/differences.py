@@ -1,0 +1,75 @@
+"""How much of what a stream has had a difference is."""
+
+from collections.abc import Mapping, Sequence
+from math import copysign, inf
+from typing import Final
+
+from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value
+
+LITTLE: Final = 0.01
+"""Part of the range that a feature had in the cluster where it varied most: the least that it varies, or moves by."""
+
+SLIGHT: Final = 0.02
+"""Part of what a feature has had in all clusters of its stream by which a value is hardly another."""
+
+BESIDE: Final = 0.05
+"""The same of the mean of a cluster that comes beside another: where it is no alert says."""
+
+SCALES: Final = 1e4
+"""How many times a value what its feature has had may be at most, so that both are of one scale."""
+
+PROJECTED: Final = 33
+"""Features from which on alerts name none, as records are projected."""
+
+COMPARED: Final = 200
+"""Newest clusters that are looked at."""
+
+
+def is_little(sign: Sign, clusters: Sequence[NewCluster], left: Sequence[NewCluster]) -> bool:
+    """Whether records that are unlike all before differ by next to nothing beside what their stream has had.
+
+    A cluster of hours in which nothing happens, as at night, may be far narrower than what comes in all of a day. Where
+    the alert names no feature, though it could, what came meanwhile has to be beside what was there; or nothing came,
+    and it is over.
+    """
+    before = [one for own in (clusters, left) for one in [each for each in own if each.time <= sign.time][-COMPARED:]]
+    spans = dict[str, float]()
+    for name in {name for cluster in before for name in cluster.centre}:
+        ends = [(each.centre[name], 2 * each.spread.get(name, 0.0)) for each in before if name in each.centre]
+        spans[name] = max(at + by for at, by in ends) - min(at - by for at, by in ends)
+    if sign.values:
+        return all(_is_slight(each, spans.get(name, 0.0)) for name, each in sign.values.items())
+    known = [cluster for cluster in before if cluster.time < sign.onset]
+    end = sign.ended or inf
+    came = [cluster for cluster in clusters if sign.onset <= cluster.time <= end][:COMPARED]
+    if not came:
+        return bool(known) and len(spans) < PROJECTED and sign.ended > 0 and not sign.is_learned
+    return all(any(_is_beside(each, other, spans) for other in known) for each in came)
+
+
+def _is_slight(value: Value, span: float) -> bool:
+    """Whether a value is hardly another beside all that a feature has had, unless that is of many scales."""
+    far, size = abs(value.value - value.usual), max(abs(value.value), abs(value.usual))
+    return far <= SLIGHT * span and span <= SCALES * size
+
+
+def _is_beside(one: NewCluster, other: NewCluster, spans: Mapping[str, float]) -> bool:
+    return all(
+        name in other.centre and abs(at - other.centre[name]) <= BESIDE * spans.get(name, 0.0)
+        for name, at in one.centre.items()
+    )
+
+
+def beside(moves: dict[str, Move], clusters: Sequence[NewCluster]) -> dict[str, Move]:
+    """Return the moves that are some beside what the stream has had; their spreads are no finer than what that says.
+
+    A rare count that is nearly always 0 in one cluster varies by next to nothing there, as a mean of logarithms.
+    """
+    found = {}
+    for name, move in moves.items():
+        least = LITTLE * 6 * max((cluster.spread.get(name, 0.0) for cluster in clusters), default=0.0)
+        way = abs(move.after - move.before)
+        if way >= least:
+            most = way / least if least else inf
+            found[name] = move._replace(shift=copysign(min(abs(move.shift), most), move.shift))
+    return found or moves
