@@ -60,6 +60,17 @@ def test_a_second_environment_compiles_nothing(tmp_path):
         assert run.stdout.strip() == found
 
 
+@pytest.mark.parametrize(("kind", "left"), [("nbi", 0.0), ("nbc", 0.7)])
+def test_what_is_damaged_is_compiled_anew(tmp_path, kind, left):
+    code = "from resonance.kernels.arithmetic import log; print(log(1.0), sum(log.stats.cache_hits.values()))"
+    command, variables = [sys.executable, "-c", code], {"NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run(command, env=variables, check=True)
+    for file in tmp_path.rglob(f"arithmetic.log-*.{kind}"):
+        os.truncate(file, int(left * file.stat().st_size))
+    said = [subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert said == ["0.0 0\n", "0.0 1\n"]
+
+
 def test_a_folder_that_the_user_names_holds_all_kernels_and_numba_keeps_its_setting(tmp_path):
     code = (
         "import numba; numba.config.CACHE_DIR = 'mine'; from resonance.kernels.arithmetic import log; "

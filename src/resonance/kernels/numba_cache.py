@@ -41,6 +41,15 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
     _impl_class = _KernelFiles
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return a form of the kernel that is kept; None for none, or where files are damaged: it is compiled anew."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # A file that has lost its end, as when power failed, raises anything.
+            with suppress(OSError):
+                Path(self._cache_file._index_path).unlink()
+            return None
+
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: D102
         if isinstance(data.entry_point, Deferred):
             return
