@@ -278,7 +278,7 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     if len(group) == 1 and len(centres) > 1:  # A stream that broke has records of many kinds.
         centres = [] if moves else centres[:1]
     values: dict[str, list[Value]] = {}
-    for episode in group if len(group) == 1 or not moves else ():
+    for episode in group if len(group) < MANY or not moves else ():
         for name, value in episode.values.items():
             if name not in moves:
                 values.setdefault(name, []).append(value)
@@ -369,7 +369,9 @@ def _names(streams: Sequence[str | None], known: int) -> str:
     if len(named) == known > MANY:
         return f"all {known:,} streams"
     if len(named) > MANY and (len(named) > NAMED or sum(map(len, named)) > NAMED_WIDTH):
-        return f"{len(named):,} of {known:,} streams"
+        if 2 * len(named) >= known:
+            return f"{len(named):,} of {known:,} streams"
+        return f"{', '.join(named[:MANY])} and {len(named) - MANY:,} more of {known:,} streams"
     return ", ".join(named) if named else "a partition"
 
 

@@ -699,11 +699,12 @@ def test_a_feature_that_is_stuck_at_0_stays_at_0_though_its_mean_is_rounded():
 
 @pytest.mark.parametrize(("name", "count", "said"), [
     ("p0:d", 2, "p0:d0, p0:d1"), ("p0:d", 6, "p0:d0, p0:d1, p0:d2, p0:d3, p0:d4, p0:d5"),
-    ("p0:d", 7, "7 of 8 streams"), ("p0:d", 8, "all 8 streams"), ("p0:device-in-hall-", 4, "4 of 8 streams"),
+    ("p0:d", 13, "13 of 20 streams"), ("p0:d", 20, "all 20 streams"), ("p0:device-in-hall-", 10, "10 of 20 streams"),
+    ("p0:device-in-hall-", 4, "p0:device-in-hall-0, p0:device-in-hall-1, p0:device-in-hall-2 and 1 more of 20 streams"),
 ])  # fmt: skip
 def test_a_handful_of_streams_is_named_where_their_names_are_short(name, count, said):
     fallen = [alert(f"{name}{n}", 300, "silent", severity="warning", seconds=600.0) for n in range(count)]
-    others = [alert(f"p0:x{n}", 900, "dead_letters", severity="info") for n in range(8 - count)]
+    others = [alert(f"p0:x{n}", 900, "dead_letters", severity="info") for n in range(20 - count)]
     found = incidents(*fallen, *others, streams=0)
     (text,) = (each["text"] for each in found if each["kind"] == "silent")
     assert text.startswith(f"{said}: no record for")
