@@ -379,12 +379,15 @@ def _nearest(state, cells, x, still, lacks):
     """
     best, found = np.inf, -1
     for c in range(cells):
-        total, own = 0.0, 0
-        for i in range(len(x)):
-            if (lacks and np.isnan(x[i])) or (still and state.held[i] >= HELD_STUCK):
+        centre, total, own = state.centre[c], 0.0, len(x)
+        for i in range(0 if lacks or still else own):
+            e = x[i] - centre[i]
+            total += e * e
+        for i in range(own if lacks or still else 0):
+            if np.isnan(x[i]) or state.held[i] >= HELD_STUCK:
+                own -= 1
                 continue
-            own += 1
-            e = x[i] - state.centre[c, i]
+            e = x[i] - centre[i]
             total += e * e
         if total < best and own > 0:
             best, found = total, c

@@ -174,7 +174,7 @@ class DriftWatch(Parametrised):
             return False
         sizes, cells = sorted((cluster.size for cluster in clusters()), reverse=True)[: self._most], self.cells
         # Few records elsewhere, such as those of an outage, are no reason to begin with all cells anew.
-        large = sum(layout.SMALL * size * len(sizes) >= sum(sizes) for size in sizes)
+        large = sum(layout.SMALL * size * len(sizes) >= sum(sizes) or self._rules.leaps == 0 for size in sizes)
         if records <= layout.EARLY:
             return len(sizes) < cells or large > cells
         return 2 * large >= 3 * cells and large > cells

@@ -655,7 +655,7 @@ def test_what_comes_often_is_a_state_of_the_stream_and_no_outage():
 
 
 def test_a_cluster_of_few_records_is_no_reason_for_other_cells():
-    watch = learn(DriftWatch(2), *stream(512))[1]
+    watch = learn(DriftWatch(2, leaps=1), *stream(512))[1]
     X, where = stream(512)
     watch.learn(X, where, where, where)
     for size, wanted in ((40, False), (120, True)):
