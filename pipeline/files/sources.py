@@ -77,6 +77,12 @@ _TAG = re.compile(
 )
 """What a table in long form calls the names of its numbers."""
 
+_STATE = re.compile(
+    r"(?i)true|false|yes|no|on|off|open(ed)?|close(d)?|shut|auto(matic)?|manual|up|down|in|out|high|low|ok|nok|fault"
+    r"|normal|idle|run(ning)?|stop(ped)?|active|inactive|enabled|disabled|day|night"
+)
+"""What a state is called: a valve that is open is no other valve."""
+
 _TIMELY = re.compile(r"(?i)(.*[^a-z])?(time|date|year|quarter|month|week|day|hour|visit|wave|period)s?")
 
 
@@ -286,7 +292,8 @@ def _may_name(seen: FileSurvey, path: str) -> bool:
     counts = column.counts
     named = column.only(str) or (column.only(int) and column.few != {0, 1} and column.low.value >= 0)
     is_listed = counts is not None and 1 < len(counts) <= seen.records / PROVED
-    return named and is_listed and 10 * column.present > 9 * seen.records and not is_marked(column)
+    are_states = is_listed and all(_STATE.fullmatch(str(name)) for name in counts or ())
+    return named and is_listed and not are_states and 10 * column.present > 9 * seen.records and not is_marked(column)
 
 
 def comes_again(seen: FileSurvey, paths: Sequence[str], each: int = COMES_AGAIN) -> bool:

@@ -465,6 +465,19 @@ def test_the_names_of_a_table_in_long_form_are_the_key_together_with_what_they_a
     assert source([{**row, "pod": f"p-{row['metric']}"} for row in rows]).paths == ("pod",)
 
 
+def test_states_are_no_sources():
+    # A level goes on from one record with the valve open to the next one.
+    rows = []
+    for n in range(4_000):
+        is_open = n // 40 % 2 == 0
+        level = 40 + 30 * is_open + (n % 40) * (0.2 if is_open else -0.2) + DRAW.gauss(0, 0.05)
+        rows.append(measured(at=stamp(n), valve=("open", "shut")[is_open], level=level))
+    assert source(rows) is None
+    assert source([{**row, "valve": {"open": "left", "shut": "right"}[row["valve"]]} for row in rows]).paths == (
+        "valve",
+    )
+
+
 def test_who_works_at_a_machine_is_not_what_the_records_are_of():
     rows = []
     for n in range(6_000):
