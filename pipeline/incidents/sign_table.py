@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any, Final, get_args
 
 from resonance.pipeline.incidents.differences import beside, is_little
+from resonance.pipeline.incidents.endings import ends_of
 from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, describes, seconds
 from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, heard, silences_of
 from resonance.pipeline.task.alerts.alert_table import place_of
@@ -254,7 +255,7 @@ class SignTable:
             for _, each in self._alerts.values()
             if each["rule"] != "share" or (each["stream"], str(each.get("since"))) not in seen
         ]
-        ends = self._ends()
+        ends = ends_of(self._drifts, self._settled)
         own: dict[str, list[NewCluster]] = {}
         for cluster in clusters:
             own.setdefault(cluster.stream, []).append(cluster)
@@ -282,24 +283,6 @@ class SignTable:
                 slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
         return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
-
-    def _ends(self) -> dict[tuple[str, int, int], float]:
-        """Return when each drift that has ended was over: infinite where no later one did most of what it changed."""
-        found, later = dict[tuple[str, int, int], float](), dict[str, tuple[int, dict[tuple[str, str], float]]]()
-        for key in sorted(self._drifts, reverse=True):
-            version, gone = later.setdefault(key[0], (key[1], {}))
-            drift, ended = self._drifts[key][1], self._settled[key][1] if key in self._settled else {}
-            with suppress(*UNREADABLE):  # It is of no worker.
-                # What recovered changed nothing, but for what went back to the place before the last.
-                events = (ended,) if ended.get("kind") == "recovered" else (ended, drift)
-                changed = {each for event in events for each in _changed(event)}
-                undone = sorted(gone[each] for each in changed & gone.keys())
-                if ended.get("kind") == "recovered":
-                    found[key] = seconds(ended["time"])
-                elif ended.get("kind") == "settled" and key[1] == version:
-                    found[key] = inf if 2 * len(undone) <= len(changed) else undone[len(undone) // 2]
-                gone |= dict.fromkeys(changed, seconds(drift["since"]["time"] if "since" in drift else drift["time"]))
-        return found
 
     def _of_alert(self, alert: Mapping[str, Any], pace: float) -> Sign:
         rule, since = alert["rule"], alert["since"]
@@ -438,10 +421,3 @@ def _without_features(unit: Mapping[str, Any]) -> str:
         before, after = (f"{100 * unit['share'][when]:.3g} %" for when in ("before", "after"))
         return f"{name} has {after} of the records, {before} before"
     return f"features of {name} vary together differently" if "together" in unit["change"] else ""
-
-
-def _changed(event: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yield what changed: features by their names, of whichever unit; share and dependence by their unit."""
-    for unit in event.get("units", ()):
-        yield from (("", each["feature"]) for each in unit["features"])
-        yield from ((unit["cluster"] or "", name) for name in ("share", "together") if name in unit["change"])

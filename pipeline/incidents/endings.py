@@ -1,0 +1,73 @@
+"""When drifts were over: what they changed is as before, or has changed again."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from math import inf
+from typing import Any, NamedTuple
+
+from resonance.pipeline.incidents.signs import seconds
+from resonance.pipeline.incidents.silences import UNREADABLE
+
+DriftKey = tuple[str, int, int]
+"""Stream, version and number of a drift."""
+
+Way = tuple[float, float] | None
+"""What a feature was and is; None of a share, or of how features depend on each other."""
+
+
+class Later(NamedTuple):
+    """When a later drift changed something, and what it is since."""
+
+    time: float
+    after: float | None
+
+
+def ends_of(
+    drifts: Mapping[DriftKey, tuple[Any, Mapping[str, Any]]], settled: Mapping[DriftKey, tuple[Any, Mapping[str, Any]]]
+) -> dict[DriftKey, float]:
+    """Return when each drift that has ended was over, in seconds: infinite where what it changed has stayed so.
+
+    It is 0 where most of that is elsewhere since a later drift, and not back.
+    """
+    found, later = dict[DriftKey, float](), dict[str, tuple[int, dict[tuple[str, str], Later]]]()
+    for key in sorted(drifts, reverse=True):
+        version, gone = later.setdefault(key[0], (key[1], {}))
+        drift, ended = drifts[key][1], settled[key][1] if key in settled else {}
+        with suppress(*UNREADABLE):  # It is of no worker.
+            # What recovered changed nothing, but for what went back to the place before the last.
+            events = (ended,) if ended.get("kind") == "recovered" else (drift, ended)
+            changed = dict(each for event in events for each in _changed(event))
+            left = [(way, gone[name]) for name, way in changed.items() if name in gone and _has_left(way, gone[name])]
+            back = sorted(each.time for way, each in left if _is_back(way, each))
+            if ended.get("kind") == "recovered":
+                found[key] = seconds(ended["time"])
+            elif ended.get("kind") == "settled" and key[1] == version:
+                is_over = 2 * len(left) > len(changed)
+                found[key] = back[len(back) // 2] if 2 * len(back) > len(changed) else 0.0 if is_over else inf
+            since = seconds(drift["since"]["time"] if "since" in drift else drift["time"])
+            gone |= {name: Later(since, way and way[1]) for name, way in changed.items()}
+    return found
+
+
+def _changed(event: Mapping[str, Any]) -> Iterable[tuple[tuple[str, str], Way]]:
+    """Yield what changed: features by their names, of whichever unit; share and dependence by their unit."""
+    for unit in event.get("units", ()):
+        for each in unit["features"]:
+            yield ("", each["feature"]), (float(each["before"]), float(each["after"]))
+        yield from (((unit["cluster"] or "", name), None) for name in ("share", "together") if name in unit["change"])
+
+
+def _has_left(way: Way, later: Later) -> bool:
+    """Whether what a drift changed has gone on from there by a later one, half as far or more."""
+    if way is None or later.after is None:
+        return True
+    before, after = way
+    return 2 * abs(later.after - after) >= abs(after - before)
+
+
+def _is_back(way: Way, later: Later) -> bool:
+    """Whether what a drift changed is nearer to what it was since a later one."""
+    if way is None or later.after is None:
+        return True
+    before, after = way
+    return abs(later.after - before) < abs(later.after - after)
