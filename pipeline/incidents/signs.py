@@ -13,8 +13,8 @@ NOISY: Final = 2.5
 STUCK: Final = 0.05
 """Part of what it varied that is left of a feature that is stuck."""
 
-LITTLE: Final = 0.01
-"""Part of what it varied by which a feature that is stuck at 0 may seem to be beside it."""
+LITTLE: Final = 1e-4
+"""Part of the way from where it was by which a feature that is stuck at 0 may seem to be beside it."""
 
 
 class Move(NamedTuple):
@@ -30,7 +30,7 @@ class Move(NamedTuple):
     @property
     def place(self) -> float:
         """Where it is now, 0 where that is next to it: the mean of a feature that is stuck at 0 is rounded."""
-        is_zero = 0 < abs(self.after * self.shift) <= LITTLE * abs(self.after - self.before)
+        is_zero = 0 < abs(self.after) <= LITTLE * abs(self.after - self.before)
         return 0.0 if is_zero and self.is_stuck else self.after
 
     @property

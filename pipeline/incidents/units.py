@@ -31,7 +31,7 @@ WIDE: Final = 3.0
 """How many times as much as by its unit a feature may vary that is in one of the units from `SURE` on."""
 
 _TEMPERATURE: Final = re.compile(
-    r"(?<![a-z])(temp(erature)?s?(?![a-z])|heat|therm)|celsius|fahrenheit|°|deg_?[cf](?![a-z])", re.IGNORECASE
+    r"(?<![a-z])(temp(eratura?|erature)?s?(?![a-z])|heat|therm)|celsius|fahrenheit|°|deg_?[cf](?![a-z])", re.IGNORECASE
 )
 
 SAME: Final = 1.5

@@ -100,7 +100,7 @@ def _feature(each: DriftFeature) -> str:
         return f"{each['feature']} {number(each['before'])} -> {number(each['after'])}{shift}"
     if each["ratio"] == 0.0:
         # The mean of one that is stuck at 0 is rounded.
-        place = 0.0 if abs(each["after"]) <= LITTLE * each["spread"] else each["after"]
+        place = 0.0 if abs(each["after"]) <= LITTLE * abs(each["after"] - each["before"]) else each["after"]
         return f"{each['feature']} stays at {number(place)}"
     return f"{each['feature']} varies {number(each['ratio'])} times as much"
 
