@@ -42,7 +42,7 @@ ABOUT_RECORDS: Final = 24
 ROUNDED: Final = 0.001
 """Part of another mean of a feature by which one that is beyond 0 is 0; of 1, by which shares add up to it."""
 
-COLUMNS: Final = ("severity", "state", "what happened")
+COLUMNS: Final = ("severity", "state", "what happened (times in UTC)")
 """Names of what `row_of` returns."""
 
 _URGENCY: Final = ("info", "warning", "critical")
