@@ -210,9 +210,10 @@ def _family(sign: Sign) -> str:
 
 
 def _ends_within(drift: Sign, places: Places) -> bool:
-    """Whether a drift ends within some places in most of its features."""
-    ends = [(places[name], move.after) for name, move in drift.moves.items() if name in places]
-    return 2 * sum(low <= after <= high for (low, high), after in ends) > len(drift.moves)
+    """Whether a drift ends within some places in most of its features, without those that only its end names."""
+    own = {name: move for name, move in drift.moves.items() if name not in drift.late} or drift.moves
+    ends = [(places[name], move.after) for name, move in own.items() if name in places]
+    return 2 * sum(low <= after <= high for (low, high), after in ends) > len(own)
 
 
 @dataclass(slots=True)

@@ -287,7 +287,7 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     # What a drift moved farthest comes first, then what an alert names; a later mean may be of some hours of the day.
     late = {name for sign in group[0].signs for name in sign.late}
     soon = sorted(group[0].moves.keys() - late, key=lambda name: (-abs(group[0].moves[name].shift), name))
-    first = [*soon[:1], *group[0].values] if len(group) == 1 and known >= MANY else []
+    first = [*soon[:1], *group[0].values] if len(group) == 1 else []
     place = {name: -at for at, name in enumerate(reversed(first))}
     ranked = sorted(weight, key=lambda name: (-weight[name], place.get(name, 1), -strength.get(name, 0.0))) or sorted(
         {name for centre in centres for name in centre}

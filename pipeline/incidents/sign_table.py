@@ -368,15 +368,15 @@ class SignTable:
 
 def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[str, Move]:
     """Return the features that changed so by a drift; the settled event, which comes first, knows more."""
-    found: dict[str, tuple[str | None, Move]] = {}
+    found: dict[str, tuple[tuple[Any, Any], Move]] = {}
     # The last event is the drift: what it named is farther off than what only the mean of later records differs in.
     for event in reversed(events):
-        own: dict[str, tuple[str | None, Move]] = {}
+        own: dict[str, tuple[tuple[Any, Any], Move]] = {}
         for unit in (event or {}).get("units", ()):
             for feature in unit["features"]:
-                # Of the same cluster, or the whole stream, where that is in both: each has a mean of its own.
-                name, place = feature["feature"], unit["cluster"]
-                if feature["change"] in changes and (name not in own or found.get(name, ("",))[0] == place):
+                # Of the same cluster and what it was, or the whole stream, where that is in both: each has a mean.
+                name, place = feature["feature"], (unit["cluster"], unit.get("was"))
+                if feature["change"] in changes and (name not in own or (name in found and found[name][0] == place)):
                     own[name] = place, Move(*map(float, _MOVED(feature)))
         found |= own
     return {name: move for name, (_, move) in found.items()}

@@ -720,6 +720,37 @@ def test_what_a_wave_has_done_until_noise_was_usual_is_no_part_of_it():
     assert found["text"] == "p1:d1: drifted since 2026-05-06 05:05:00, heat varies 2.8 times as much"
 
 
+def test_a_feature_that_leaves_all_its_places_is_no_part_of_the_rhythm_that_its_end_names():
+    places = [(10.0, 40.0), (40.0, 10.0)]
+    days = [
+        drift("p1:d1", 100 + 250 * n, seq=n, load=places[n % 2], heat=places[n % 2], errors=(0.1 * (n % 2), 0.1))
+        for n in range(4)
+    ]
+    fault = drift("p1:d1", 1_200, seq=4, errors=(0.1, 9.0))
+    units = changed("load", "moved", before=40.0, after=12.0, shift=-2.0, ratio=1.0)
+    units[0]["features"] += changed("heat", "moved", before=40.0, after=12.0, shift=-2.0, ratio=1.0)[0]["features"]
+    settled = output("drift_events", "p1:d1", 1_300, kind="settled", opened=4, seq=5, units=units)
+    newest, rhythm = incidents(*days, fault, settled)
+    assert newest["features"][0] == {"feature": "errors", "value": 9.0, "usual": 0.1}
+    assert "goes to and fro" in rhythm["text"]
+
+
+def test_a_drift_and_its_end_are_compared_by_what_a_cluster_was():
+    started, other = (
+        {
+            **changed("heat", "moved", before=at, after=at + 9, shift=9.0, ratio=1.0)[0],
+            "cluster": "p1:d1/1/9",
+            "was": was,
+        }
+        for at, was in ((6.0, "p1:d1/1/8"), (60.0, "p1:d1/1/2"))
+    )
+    drifted = drift("p1:d1", 310, heat=(6.0, 15.0))
+    drifted[1]["units"] = [started]
+    settled = output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=[started, other])
+    (found,) = incidents(drifted, settled)
+    assert found["features"] == [{"feature": "heat", "value": 15.0, "usual": 6.0}]
+
+
 @pytest.mark.parametrize(("load", "apart"), [(6.9, 1), (19.0, 2)])
 def test_hours_that_a_changed_stream_has_not_had_are_no_news_where_they_are_near(load, apart):
     new = alert("p1:d1", 310, "new_cluster", severity="info", share=0.9)
