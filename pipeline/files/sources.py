@@ -8,9 +8,7 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 
 from resonance.pipeline.files.kinds import (
-    AGAIN,
     FEWEST,
-    GRID,
     Kinds,
     forms_together,
     grows,
@@ -23,7 +21,7 @@ from resonance.pipeline.files.kinds import (
     time_forms,
     times_of,
 )
-from resonance.pipeline.files.survey import FEW, HEAD, Column, FileSurvey
+from resonance.pipeline.files.survey import FEW, Column, FileSurvey
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 from resonance.pipeline.timestamps import timestamp_of
 
@@ -42,9 +40,6 @@ EVEN: Final = 1.25
 TURNS: Final = 0.42
 """How far, in its usual number of others, a source may come too early or too late; 0.5 and more where drawn at random.
 """
-
-MOVES: Final = 50
-"""Records of a meter for each that counts something, at most."""
 
 REPEATED: Final = 0.2
 """Share of times that come again from which they are of several sources."""
@@ -173,58 +168,6 @@ def _source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     return crossed
 
 
-def grows_within(seen: FileSurvey, path: str, sources: Sequence[str]) -> bool:
-    """Return whether numbers count the records of each source, are its times, or what it has used up."""
-    column, names = seen.columns[path], seen.columns[sources[0]]
-    if not column.only(int, float) or len(column.few) < GRID:
-        return False
-    is_ordered = names.counts is not None and names.changes == len(names.counts) - 1
-    if column.only(int) and column.falls and is_ordered and column.falls <= names.changes:
-        return True
-    compared = rises = falls = 0
-    ends: list[dict[Any, int | float]] = []
-    later: list[bool] = []
-    for records in (seen.head, seen.tail):
-        # Between the first and the last ones a tank may be filled up.
-        latest: dict[Any, int | float] = {}
-        for *names_of, value in _rows_in(records, (*sources, path)):
-            name = tuple(names_of)
-            if name in latest:
-                compared += 1
-                rises += value > latest[name]
-                falls += value < latest[name]
-                # Most columns rise and fall within the first few records.
-                if AGAIN * min(rises, falls) > HEAD:
-                    return False
-            elif ends and name in ends[0]:
-                later.append(value > ends[0][name])
-            latest[name] = value
-        ends.append(latest)
-    count = max(map(len, ends))
-    if compared <= count:
-        return False
-    if not falls and _counts_rarely(*ends):
-        return True
-    if len(column.few) <= FEW:
-        return False
-    if column.only(int) and AGAIN * (compared - rises) <= compared:
-        return True
-    # What a meter counts may rest for a while; what is smooth rises or falls as steadily, but for minutes or hours.
-    moves = max(rises, falls)
-    is_steady = AGAIN * min(rises, falls) <= moves and MOVES * moves >= compared
-    return is_steady and (compared > AGAIN * count or (not falls and bool(later) and all(later)))
-
-
-def _counts_rarely(first: dict[Any, int | float], later: dict[Any, int | float]) -> bool:
-    """Return whether whole numbers of most sources are larger at the end, by different amounts, and of none smaller.
-
-    So does what counts errors or restarts. A setting that is changed once is changed by as much for many.
-    """
-    more = [later[name] - first[name] for name in first.keys() & later.keys()]
-    is_whole = all(number % 1 == 0 for number in (*first.values(), *later.values()))
-    return is_whole and len(set(more)) > 2 and min(more) >= 0 and 2 * more.count(0) < len(more)
-
-
 def _goes_on(seen: FileSurvey, path: str, numbers: Sequence[str]) -> str | None:
     """Return a column of numbers of which each goes on from the last one with its name, such as where a truck is.
 
@@ -236,7 +179,7 @@ def _goes_on(seen: FileSurvey, path: str, numbers: Sequence[str]) -> str | None:
         if len(seen.columns[number].few) <= FEW:
             continue
         # What stands for a missing one says nothing of the others.
-        rows = [row for row in _rows_in(seen.head, (path, number)) if type(row[1]) in (int, float)]
+        rows = [row for row in rows_in(seen.head, (path, number)) if type(row[1]) in (int, float)]
         own: defaultdict[Any, list[float]] = defaultdict(list)
         for name, value in rows:
             own[name].append(value)
@@ -265,7 +208,7 @@ def _long_form(seen: FileSurvey, kinds: Kinds, paths: Sequence[str]) -> str | No
 
 def _come_and_go(seen: FileSurvey, path: str) -> bool:
     """Return whether most of the first names are none of the last ones, such as those of pods."""
-    first, later = ({*_rows_in(records, (path,))} for records in (seen.head, seen.tail))
+    first, later = ({*rows_in(records, (path,))} for records in (seen.head, seen.tail))
     return bool(later) and 2 * len(first & later) < len(first)
 
 
@@ -273,7 +216,7 @@ def _lasting(seen: FileSurvey, path: str, others: Sequence[str]) -> str | None:
     """Return the column that names what has names that come and go, such as the deployment of pods; None for none."""
     if not _come_and_go(seen, path):
         return None
-    ends = {each: [{*_rows_in(records, (each,))} for records in (seen.head, seen.tail)] for each in others}
+    ends = {each: [{*rows_in(records, (each,))} for records in (seen.head, seen.tail)] for each in others}
     wider = [
         each
         for each, (first, later) in ends.items()
@@ -353,7 +296,7 @@ def _spans(seen: FileSurvey, records: Sequence[dict[str, Any]], path: str, clock
     for form in [""] if is_time(column) else forms:
         own: defaultdict[Any, list[int]] = defaultdict(list)
         try:
-            for name, *texts in _rows_in(records, (path, *times)):
+            for name, *texts in rows_in(records, (path, *times)):
                 if (time := timestamp_of(texts, form or None)) is not None:
                     own[name].append(time)
         except ValueError:
@@ -406,7 +349,7 @@ def _crossed(seen: FileSurvey, named: tuple[str, ...], clocks: Sequence[str]) ->
             chosen, most, rows = (*chosen, path), len({*found}), found
     if len(chosen) < 2:
         return None
-    first, later = ({*_rows_in(records, chosen)} for records in (seen.head, seen.tail))
+    first, later = ({*rows_in(records, chosen)} for records in (seen.head, seen.tail))
     anew = any(_begins_again(seen, path, clock) for path in chosen for clock in clocks)
     if 2 * len(first & later) < len(later) and not anew:
         # What holds for a while, such as who works at a machine, is of no name; but files of sites may be joined.
@@ -446,10 +389,11 @@ def _comes_again(found: Sequence[tuple[Any, ...]]) -> bool:
 
 def rows_of(seen: FileSurvey, *paths: str) -> Iterator[tuple[Any, ...]]:
     """Yield the values of some columns in the first and the last records that have all of them."""
-    return _rows_in((*seen.head, *seen.tail), paths)
+    return rows_in((*seen.head, *seen.tail), paths)
 
 
-def _rows_in(records: Sequence[dict[str, Any]], paths: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def rows_in(records: Sequence[dict[str, Any]], paths: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of some columns in the records that have all of them."""
     return _rows(*([find(record, path) for record in records] for path in map(parse_path, paths)))
 
 

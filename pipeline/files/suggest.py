@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from resonance.pipeline.config.file import as_toml, written
 from resonance.pipeline.errors import some_of
+from resonance.pipeline.files.counters import grows_within
 from resonance.pipeline.files.kinds import (
     Kinds,
     grows,
@@ -26,7 +27,7 @@ from resonance.pipeline.files.kinds import (
 )
 from resonance.pipeline.files.notes import NOTHING, Note, as_text, hardly_varying, missing_in, notes_on
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.files.sources import comes_again, grows_within, source_of
+from resonance.pipeline.files.sources import comes_again, source_of
 from resonance.pipeline.files.survey import FEW, MAX_NAMES, Column, FileSurvey
 from resonance.pipeline.json_paths import escaped, parse_path
 

@@ -488,16 +488,11 @@ def test_who_works_at_a_machine_is_not_what_the_records_are_of():
 
 
 def test_what_counts_rarely_for_each_source_is_left_out():
-    errors = {f"c{k}": DRAW.randrange(3) for k in range(6)}
     rows = []
     for n in range(6_000):
-        name = f"c{n % 6}"
-        errors[name] += DRAW.random() < 0.004
-        rows.append(
-            measured(
-                at=stamp(n // 6), charger=name, errors=errors[name], setting=2 + n // 3_000, queue=DRAW.randrange(7)
-            )
-        )
+        k = n % 6
+        counted = {"errors": k + n // (500 + 400 * k), "setting": 2 + n // 3_000, "queue": DRAW.randrange(7)}
+        rows.append(measured(at=stamp(n // 6), charger=f"c{k}", **counted))
     assert noted(rows).left_out == {"errors": "counts up or down for each charger: a clock, a meter or a tank"}
 
 

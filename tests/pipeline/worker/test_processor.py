@@ -625,11 +625,9 @@ def test_records_that_are_not_the_next_ones_are_refused(b, first, said):
 
 def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_record(b, caplog):
     learned = [b.partitions[tp].task.learned for tp in (P0, P1)]
-    # A slice has 16 records: the chunk is left in its middle.
-    b.processor.submit(chunk(P0, 0, 20, waiting=1, value=None))
-    b.processor.submit(chunk(P0, 20, 5, next_offset=26, waiting=1))
-    b.processor.submit(chunk(P1, 0, 3))
-    b.processor.submit(chunk(P0, 26, 0, next_offset=30))
+    # A slice has 16 records: the chunk is left in its middle. All are there before the commit that the pause begins.
+    of_first = (chunk(P0, 0, 20, waiting=1, value=None), chunk(P0, 20, 5, next_offset=26, waiting=1))
+    b.hold(*of_first, chunk(P1, 0, 3), chunk(P0, 26, 0, next_offset=30)).gate.set()
     b.wait(lambda: b.lines("commit") == [("commit", {0: 16, 1: 3})])
     assert (learned, b.done.qsize(), list(b.processor.pauses.paused)) == ([list(range(16)), [0, 1, 2]], 4, [P0])
     why = b.processor.pauses.paused[P0]
