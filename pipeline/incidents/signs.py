@@ -17,6 +17,11 @@ LITTLE: Final = 1e-4
 """Part of the way from where it was by which a feature that is stuck at 0 may seem to be beside it."""
 
 
+def stuck_at(before: float, after: float) -> float:
+    """Return where a feature is stuck, by its means: that of one at 0 is rounded."""
+    return 0.0 if abs(after) <= LITTLE * abs(after - before) else after
+
+
 class Move(NamedTuple):
     """How a feature moved by a drift."""
 
@@ -29,9 +34,8 @@ class Move(NamedTuple):
 
     @property
     def place(self) -> float:
-        """Where it is now, 0 where that is next to it: the mean of a feature that is stuck at 0 is rounded."""
-        is_zero = 0 < abs(self.after) <= LITTLE * abs(self.after - self.before)
-        return 0.0 if is_zero and self.is_stuck else self.after
+        """Where it is now."""
+        return stuck_at(self.before, self.after) if self.is_stuck else self.after
 
     @property
     def is_stuck(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from resonance.pipeline.errors import number, second
-from resonance.pipeline.incidents.signs import LITTLE
+from resonance.pipeline.incidents.signs import stuck_at
 from resonance.schemas import DriftEvent, DriftFeature, DriftUnit
 
 SHOWN: Final = 2
@@ -99,9 +99,7 @@ def _feature(each: DriftFeature) -> str:
         shift = f" ({each['shift']:+.1f} spreads)" if abs(each["shift"]) >= NOTABLE else ""
         return f"{each['feature']} {number(each['before'])} -> {number(each['after'])}{shift}"
     if each["ratio"] == 0.0:
-        # The mean of one that is stuck at 0 is rounded.
-        place = 0.0 if abs(each["after"]) <= LITTLE * abs(each["after"] - each["before"]) else each["after"]
-        return f"{each['feature']} stays at {number(place)}"
+        return f"{each['feature']} stays at {number(stuck_at(each['before'], each['after']))}"
     return f"{each['feature']} varies {number(each['ratio'])} times as much"
 
 
