@@ -62,7 +62,10 @@ HOME = (
 )
 HOME_STEPS = "least", "most", "bottom", "top"
 HOME_SHARE = "share", "hit_up", "miss_up", "hit_down", "miss_down", "share_threshold"
-"""What is kept of a unit that has changed: of its baseline, of the steps of the stream, and of its share."""
+"""What is kept of a unit that has changed: of its baseline, of the steps of the stream, and of its share.
+
+`excursions.is_back`, a kernel, reads the first six by their numbers.
+"""
 
 
 class WatchState(Table):

@@ -103,11 +103,12 @@ def _wake(state, i, rules):
     if state.held[i] >= _WAKES:
         state.held[i] = 0.0
         for k in range(len(state.seen)):
-            state.cusum[k, i] = state.size_cusum[k, i] = 0.0
-            state.onset[k, i] = state.size_onset[k, i] = state.seen[k]
-            # Until it was seen as stuck it was in all sums, and records were in other cells.
             if state.seen[k] >= layout.RANGE:
+                # Until it was seen as stuck it was in all sums, and records were in other cells.
                 begin_sums(state, k)
+            else:
+                state.cusum[k, i] = state.size_cusum[k, i] = 0.0
+                state.onset[k, i] = state.size_onset[k, i] = state.seen[k]
         if not concerns_units(state):
             # What is over is over at once.
             state.start = max(min(state.start, state.records - 1 - rules.hold), 0)

@@ -17,7 +17,7 @@ def grows_within(seen: FileSurvey, path: str, sources: Sequence[str]) -> bool:
     if not column.only(int, float) or len(column.few) < GRID:
         return False
     is_ordered = names.counts is not None and names.changes == len(names.counts) - 1
-    if column.only(int) and column.falls and is_ordered and column.falls <= names.changes:
+    if column.only(int) and len(column.few) > FEW and column.falls and is_ordered and column.falls <= names.changes:
         return True
     compared = rises = falls = 0
     ends: list[dict[Any, int | float]] = []

@@ -138,17 +138,17 @@ def _of_moves(moves: Mapping[str, Sequence[Move]]) -> Rescaled | None:
         usual, after = median(move.before for move in own), median(move.after for move in own)
         factor = after / usual if usual else 0.0
         times = max(factor, 1 / factor if factor else inf)
-        # Around 0 a mean says nothing of the unit.
         ratio = median(move.ratio for move in own)
         shift = median(move.shift for move in own)
         of_logarithms = _of_logarithms(Move(usual, after, shift, ratio), factor)
+        # Around 0 a mean says nothing of the unit.
         away = 1.0 if times >= (1 - NEAR) * SURELY or of_logarithms else FROM_ZERO
         says = all(abs(move.before * move.shift) >= away * abs(move.after - move.before) for move in own)
-        is_degrees = _is_fahrenheit(name, usual, after, ratio)
-        near = is_degrees or _is_times(factor, ratio) or of_logarithms
+        is_degrees, is_times = _is_fahrenheit(name, usual, after, ratio), _is_times(factor, ratio)
+        near = is_degrees or is_times or of_logarithms
         if says and near and (len(moves) == 1 or times >= (1 - NEAR) * SURE):
             exact = next((each for each in UNITS if each >= SURELY and abs(factor / each - 1) <= NEAR), factor)
-            unit = exact if _is_times(factor, ratio) else of_logarithms or factor
+            unit = exact if is_times else of_logarithms or factor
             units.append(Rescaled(name, usual, unit, is_degrees))
         else:
             others.append(times)

@@ -26,18 +26,18 @@ def recorded(broker):
     """Two workers shared the input, one was killed, and the other went on alone; more came in between."""
     deployment = Deployment(broker, partitions=2, settings=LIVELY)
 
-    def feed(first, end):
+    def add(first, end):
         produce(broker, deployment.input, records(end - first, 2, first=first))
 
-    feed(0, 3_000)
+    add(0, 3_000)
     with deployment.worker() as first:
         first.ready()
         with deployment.worker() as second:
             second.wait_for(lambda health: health["ready"] and health["partitions"])
             wait_until(lambda: deployment.committed() == deployment.ends(), 60)
-            feed(3_000, 4_000)
+            add(3_000, 4_000)
             second.kill()
-            feed(4_000, 5_000)
+            add(4_000, 5_000)
             wait_until(lambda: deployment.committed() == deployment.ends(), 60)
         assert first.terminate() == 0
     return deployment
