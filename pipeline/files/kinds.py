@@ -61,6 +61,10 @@ _NAMING = re.compile(
     r"|.+[ _.-](code|number|no|nr)"
     r"|shift|schicht|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
 )
+_VERSION = re.compile(
+    r"(?i)(.*[^a-z])?(version|ver|firmware|fw|release|build|revision)([ ._-]?(no|nr|number))?"
+    r"|.*[a-z](?-i:Version|Firmware|Release|Build|Revision)"
+)
 _DIRECTION = re.compile(
     r"(?i)(.*(direction|heading|azimuth|winddir)|(.*[ ._-])?(dir|bearing|wd|wdir|hdg))"
     r"([ ._-]?(deg(rees)?|[0-9]+m?))?"
@@ -183,6 +187,11 @@ def names_kinds(path: str, column: Column) -> bool:
     """
     is_padded = column.only(int, str) and bool(column.shapes) and not any(each.strip("0") for each in column.shapes)
     return is_padded or (column.only(int) and any(map(_NAMING.fullmatch, (path, last(path)))))
+
+
+def is_version(path: str, column: Column) -> bool:
+    """Return whether a column has a few versions, by its name: 8.10 is no number, and far from 8.1."""
+    return bool(_VERSION.fullmatch(last(path))) and max(len(column.few), len(column.words)) <= FEW
 
 
 def is_direction(path: str, column: Column) -> bool:

@@ -16,6 +16,7 @@ from resonance.pipeline.files.kinds import (
     is_direction,
     is_rfc3339,
     is_time,
+    is_version,
     texts_with_digits,
     time_forms,
     times_of,
@@ -90,7 +91,7 @@ def notes_on(
     dead letters.
     """
     others = {*kinds.ids, *kinds.clocks, *unused}
-    paths = [path for path in seen.columns if path not in others]
+    paths = [path for path, column in seen.columns.items() if path not in others and not is_version(path, column)]
     features = [path for path in kinds.numbers if path not in unused]
     clock = next(iter(kinds.clocks), None)
     sources = columns.key or (source.paths if source else ())

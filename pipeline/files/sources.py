@@ -142,7 +142,13 @@ def _source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     for clock in clocks:
         if (found := _together(seen, paths, clock)) is not None:
             return found
-    for path in sorted(paths, key=lambda each: -len(seen.columns[each].counts or ())) if clocks else ():
+    # Texts come first: whole numbers that are not called like a source may be measured.
+    drawn = {path for path in paths if seen.columns[path].only(int) and path not in named}
+    for path in (
+        sorted(paths, key=lambda each: (each in drawn, -len(seen.columns[each].counts or ()))) if clocks else ()
+    ):
+        if path in drawn and _is_measured(seen, path, paths):
+            continue
         if (course := _goes_on(seen, path, [each for each in kinds.numbers if each != path])) is not None:
             return SourceColumn(
                 (path,), f"{course} goes on with each of {len(seen.columns[path].counts or ()):,}", True
@@ -195,6 +201,13 @@ def _goes_on(seen: FileSurvey, path: str, numbers: Sequence[str]) -> str | None:
             if step < GOES_ON * median(next_to) and step < STAYS * median(later):
                 return number
     return None
+
+
+def _is_measured(seen: FileSurvey, path: str, others: Sequence[str]) -> bool:
+    """Return whether integers name nothing: some are far rarer, or they go on with each of another column."""
+    counts = sorted((seen.columns[path].counts or {}).values())
+    is_tailed = 10 * counts[len(counts) // 10] * len(counts) < sum(counts)
+    return is_tailed or any(_goes_on(seen, each, [path]) for each in others if each != path)
 
 
 def _long_form(seen: FileSurvey, kinds: Kinds, paths: Sequence[str]) -> str | None:
@@ -394,7 +407,15 @@ def rows_of(seen: FileSurvey, *paths: str) -> Iterator[tuple[Any, ...]]:
 
 def rows_in(records: Sequence[dict[str, Any]], paths: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """Yield the values of some columns in the records that have all of them."""
-    return _rows(*([find(record, path) for record in records] for path in map(parse_path, paths)))
+    return _rows(*(values_of(records, path) for path in paths))
+
+
+def values_of(records: Sequence[dict[str, Any]], path: str) -> list[Any]:
+    """Return the values of a column, `ABSENT` where a record has none."""
+    names = parse_path(path)
+    if len(names) == 1:  # The usual case, several times as fast.
+        return [record.get(names[0], ABSENT) for record in records]
+    return [find(record, names) for record in records]
 
 
 def _rows(*values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from resonance.pipeline.config.file import as_toml, written
 from resonance.pipeline.errors import some_of
-from resonance.pipeline.files.counters import grows_within
+from resonance.pipeline.files.counters import grows_within, jumping_back
 from resonance.pipeline.files.kinds import (
     Kinds,
     grows,
@@ -19,6 +19,7 @@ from resonance.pipeline.files.kinds import (
     is_prose,
     is_rare_flag,
     is_rfc3339,
+    is_version,
     last,
     names_each,
     names_kinds,
@@ -239,6 +240,8 @@ def _left_out(
             found[path] = hardly_varying(column)
         elif path in sources:
             found[path] = "names what the records are of"
+        elif is_version(path, column):
+            found[path] = "names a version"
         elif 2 * column.present < seen.records:
             found[path] = f"missing in {seen.records - column.present:,} of {seen.records:,} records"
         elif is_counter(column, seen.records):
@@ -257,6 +260,10 @@ def _left_out(
             found[path] = "where it is"
         elif is_code(column, seen.records):
             found[path] = f"{len(column.few)} different integers, which may name kinds"
+    for own in counting or [()]:
+        for path in jumping_back(seen, [path for path in numbers if path not in found], own):
+            each = f" for each {' and '.join(own)}" if own else ""
+            found[path] = f"goes one way{each} and now and then jumps back: a tank, which input.features may name"
     return found if len(found) < len(numbers) else {}
 
 
@@ -271,7 +278,8 @@ def _comes_again(seen: FileSurvey, path: str) -> bool:
     column = seen.columns[path]
     if column.only(bool):
         return True
-    return column.only(str) and not column.unique and len(column.words) > 1 and as_text(column) is None
+    is_text = is_version(path, column) or as_text(column) is None
+    return column.only(str) and not column.unique and len(column.words) > 1 and is_text
 
 
 def _stream_of(seen: FileSurvey, key: Sequence[str]) -> Literal["key", "topic"]:

@@ -23,6 +23,9 @@ MAX_NAMES: Final = 10_000
 HEAD: Final = 2_000
 """First records that are kept whole: how columns go together."""
 
+APART: Final = (1 + 5**0.5) / 2
+"""Records from one of those that are kept from everywhere to the next: of sources that take turns all are met."""
+
 MAX_SOURCES: Final = 1_000
 """Most different texts, or integers, of a column that are counted: it may name the sources of the records."""
 
@@ -242,16 +245,28 @@ class FileSurvey:
         """The first records (`HEAD`)."""
         self.tail: list[dict[str, Any]] = []
         """Some of the last ones, where these are others."""
+        self.spaced: list[dict[str, Any]] = []
+        """Records from everywhere, `HEAD` to twice as many of enough: how columns go on over all of them."""
+        self.apart = APART
+        """How many records there are from one of these to the next, on average."""
         self.add(records)
 
     def add(self, records: Sequence[dict[str, Any]]) -> None:
         """Survey more records."""
         self.tail = [*records[-HEAD:]] if self.records >= HEAD else []
         self.head += records[: HEAD - len(self.head)]
+        self._space(records)
         self._add(records, "")
         for column in self.columns.values():
             column.place_gap(records, self.records)
         self.records += len(records)
+
+    def _space(self, records: Sequence[dict[str, Any]]) -> None:
+        """Keep each record at a multiple of `apart`, which doubles where there are too many."""
+        while (at := int(len(self.spaced) * self.apart) - self.records) < len(records):
+            self.spaced.append(records[at])
+            if len(self.spaced) == 2 * HEAD:
+                self.spaced, self.apart = self.spaced[::2], 2 * self.apart
 
     def _add(self, objects: Sequence[dict[str, Any]], before: str) -> None:
         for name, values in _by_name(objects):

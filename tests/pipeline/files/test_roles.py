@@ -510,3 +510,33 @@ def test_what_counts_for_each_source_is_left_out_whatever_the_key_is():
     ]
     counted = {"batch": "counts up or down for each oven: a clock, a meter or a tank"}
     assert noted(rows).left_out == noted(rows, Columns(key=("program",))).left_out == counted
+
+
+@pytest.mark.parametrize("name", ["vessel", "imo", None])
+def test_a_measure_in_whole_numbers_is_no_source(name):
+    # Engines are at a load of their own for a while, and hours of each of its values are those of one.
+    rows, noise = [], np.random.default_rng(3)
+    load = [np.repeat(noise.uniform(60, 90, 10), 400) + noise.standard_t(2.5, 4_000) for _ in range(6)]
+    for n, k in enumerate(noise.integers(0, 6, 24_000).tolist()):
+        own = {} if name is None else {name: f"V{k}" if name == "vessel" else 9_300_000 + 1_111 * k}
+        level = round(100 + 3 * float(load[k][n // 6]))
+        rows.append(measured(at=stamp(n), **own, cylinder=level, hours=2_000 * k + n // 30 / 10))
+    found = source(rows)
+    assert (found and found.paths) == (name and (name,))
+
+
+@pytest.mark.parametrize("name", ["SW Version", "fw", "os.release", "FirmwareVersion", "app_version_no"])
+@pytest.mark.parametrize("versions", [(8.4, 8.5), (7, 8), ("8.4", "8.10"), ("8.4.1", "8.5.0")])
+def test_versions_are_no_numbers(name, versions):
+    rows = [measured(**{name: versions[n > 900 + n % 50]}) for n in range(2_000)]
+    found = noted(rows)
+    assert found.features == ["load", "heat"]
+    path = escaped(name)
+    assert found.left_out.get(path, "") == ("" if isinstance(versions[0], str) else "names a version")
+    assert (path in found.texts) == isinstance(versions[0], str)
+    assert not [note for note in found.notes if "number as text" in note.text]
+
+
+def test_what_only_sounds_like_a_version_is_a_feature():
+    rows = [measured(heat_release=DRAW.gauss(4, 1), conversion=n % 7 / 2, fever=n % 5 / 2) for n in range(900)]
+    assert noted(rows).features == ["heat_release", "conversion", "fever", "load", "heat"]

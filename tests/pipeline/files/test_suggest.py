@@ -234,7 +234,7 @@ def test_times_that_only_kafka_can_have_are_explained_in_the_settings():
 
 
 def test_few_records_and_columns_without_others_are_no_reason_to_leave_out_anything():
-    assert len(suggest(FileSurvey(readings(99))).features) == 6, "all but the label"
+    assert len(suggest(FileSurvey(readings(99))).features) == 5, "all but the label and the version"
     assert suggest(FileSurvey([{"mode": n % 3} for n in range(200)])).features == ["mode"]
 
 
