@@ -1,6 +1,7 @@
 """How much of what a stream has had a difference is."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import copysign, inf
 from typing import Final
 
@@ -17,6 +18,12 @@ BESIDE: Final = 0.05
 
 SCALES: Final = 1e4
 """How many times a value what its feature has had may be at most, so that both are of one scale."""
+
+STEPS: Final = 3.0
+"""Steps of a coarse sensor beyond the usual values up to which one is hardly another."""
+
+POINT: Final = 1e-4
+"""Part of its mean that a feature varies by in a cluster with a single value of it; of a step a hundredth."""
 
 PROJECTED: Final = 33
 """Features from which on alerts name none, as records are projected."""
@@ -38,7 +45,10 @@ def is_little(sign: Sign, clusters: Sequence[NewCluster], left: Sequence[NewClus
         ends = [(each.centre[name], 2 * each.spread.get(name, 0.0)) for each in before if name in each.centre]
         spans[name] = max(at + by for at, by in ends) - min(at - by for at, by in ends)
     if sign.values:
-        return all(_is_slight(each, spans.get(name, 0.0)) for name, each in sign.values.items())
+        # Those that are farther than what they usually are from end to end are why the records are unlike all before.
+        far = [(name, each) for name, each in sign.values.items() if each.is_far] or [*sign.values.items()]
+        is_near = all(_is_next(each, name, before) for name, each in far)
+        return is_near or all(_is_slight(each, spans.get(name, 0.0)) for name, each in sign.values.items())
     known = [cluster for cluster in before if cluster.time < sign.onset]
     end = sign.ended or inf
     came = [cluster for cluster in clusters if sign.onset <= cluster.time <= end][:COMPARED]
@@ -51,6 +61,21 @@ def _is_slight(value: Value, span: float) -> bool:
     """Whether a value is hardly another beside all that a feature has had, unless that is of many scales."""
     far, size = abs(value.value - value.usual), max(abs(value.value), abs(value.usual))
     return far <= SLIGHT * span and span <= SCALES * size
+
+
+def _is_next(value: Value, name: str, clusters: Sequence[NewCluster]) -> bool:
+    """Whether a value is a few steps of a coarse sensor outside of what is usual.
+
+    Clusters with a single value each, and the value itself, show the steps. Whole ones may stand for kinds.
+    """
+    means = {each.centre[name] for each in clusters if each.spread.get(name, inf) <= POINT * abs(each.centre[name])}
+    points = sorted({*means, value.value})
+    gaps = [after - before for before, after in pairwise(points) if after - before > POINT * abs(after)]
+    if len(gaps) < 2 or all(abs(each - round(each)) <= POINT for each in points):
+        return False
+    step = min(gaps)
+    is_even = all(abs(gap - step * round(gap / step)) <= 100 * POINT * step for gap in gaps)
+    return is_even and max(value.low - value.value, value.value - value.high) <= STEPS * step
 
 
 def _is_beside(one: NewCluster, other: NewCluster, spans: Mapping[str, float]) -> bool:
