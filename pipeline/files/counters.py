@@ -31,7 +31,7 @@ ONE_WAY: Final = 0.5
 """Part of the way of all small steps that is left of their sum, at least: those of waves and noise are to and fro."""
 
 EMPTY: Final = 0.2
-"""Part of what a tank has had above which it is in half of the records, and below the rest of which."""
+"""How full a tank is by the median of all records, at least, and how empty."""
 
 
 def grows_within(seen: FileSurvey, path: str, sources: Sequence[str]) -> bool:
@@ -116,7 +116,8 @@ def _jumps_back(path: str, scales: Iterable[tuple[Sequence[dict[str, Any]], Mapp
     """Return whether a column does so in records that are some apart, or in the first ones."""
     ranges: dict[Any, float] = {}
     for records, places, apart in scales:
-        numbers = np.array([nan if each is None or each is ABSENT else each for each in values_of(records, path)])
+        found = [nan if each is None or each is ABSENT else each for each in values_of(records, path)]
+        numbers = np.array(found, np.float64)
         own = {name: values[~np.isnan(values)] for name, at in places.items() for values in [numbers[at]]}
         if not ranges:
             ranges = {name: float(np.ptp(values)) for name, values in own.items() if len(values) and np.ptp(values) > 0}
