@@ -169,7 +169,9 @@ def bend_of(values: FloatArray) -> tuple[float, float]:
 
 
 _MIN_VALUES: Final = 5
-"""Different values from which on a feature is a quantity; fewer may be codes for kinds of things."""
+"""Different whole numbers from which on a feature is a quantity; fewer may be codes for kinds of things."""
+_MIN_FRACTIONS: Final = 3
+"""The same of values with fractions, such as those of a coarse sensor."""
 _MIN_WIDTH: Final = 2.0
 """Steps that the 1st and the 99th percentile lie apart at least: a narrower range would be filled by the moving."""
 _MISSED: Final = 3.5
@@ -184,7 +186,8 @@ def step_of(values: FloatArray) -> float:
     """Return the step of a feature whose values in the warm-up repeat and stand on an even grid, 0 for any other."""
     ordered = np.sort(values + 0.0)
     different = np.unique(ordered)
-    if len(different) < _MIN_VALUES:
+    least = _MIN_VALUES if np.all(different % 1 == 0) else _MIN_FRACTIONS
+    if len(different) < least:
         return 0.0
     gaps = np.diff(different)
     # Values that differ by an error of rounding are one.
@@ -197,7 +200,7 @@ def step_of(values: FloatArray) -> float:
     counts = np.diff(np.append(np.searchsorted(ordered, points), len(ordered)))
     # Most records have values that hardly miss a step, as those in a long tail and codes do.
     run = np.cumsum(np.append(False, gaps >= _MISSED * typical))
-    is_run = 2 * counts[(np.bincount(run) >= _MIN_VALUES)[run]].sum() > len(ordered)
+    is_run = 2 * counts[(np.bincount(run) >= least)[run]].sum() > len(ordered)
     is_grid = bool(np.all(np.abs(steps - np.rint(steps)) <= _ON_GRID)) and is_run
     repeats = 2 * counts[counts > 1].sum() >= len(ordered)
     # A value that more than half of the records have, far more than its neighbours, means something of its own, as 0

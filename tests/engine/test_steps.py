@@ -38,6 +38,7 @@ def rounded(n, seed=0):
         (np.array([200.0, 201, 204, 301, 302, 404])[RNG(0).poisson(1, 200) % 6], 0.0),
         *((RNG(0).normal(size=200), 0.0), (RNG(0).normal(size=200).round(3), 0.0), (np.arange(200) % 2, 0.0)),
         *((np.arange(200) % 4, 0.0), (np.full(200, 3.0), 0.0)),
+        *((2.4 + 0.1 * (np.arange(200) % 3), 0.1), (2.4 + 0.1 * (np.arange(200) % 2), 0.0)),
         (np.array([200.0, 201, 204, 301, 302, 404, 500, 503])[np.arange(200) % 8], 0.0),
         *((np.array([2.0**i for i in range(9)])[np.arange(200) % 9], 0.0), (np.array([]), 0.0)),
         (np.array([1.0]), 0.0),
