@@ -57,6 +57,11 @@ def is_little(sign: Sign, clusters: Sequence[NewCluster], left: Sequence[NewClus
     return all(any(_is_beside(each, other, spans) for other in known) for each in came)
 
 
+def says_nothing(sign: Sign) -> bool:
+    """Whether an alert is over that names no feature and shows nothing which differs from what was there."""
+    return sign.is_little and not sign.values and sign.ended > 0
+
+
 def _is_slight(value: Value, span: float) -> bool:
     """Whether a value is hardly another beside all that a feature has had, unless that is of many scales."""
     far, size = abs(value.value - value.usual), max(abs(value.value), abs(value.usual))

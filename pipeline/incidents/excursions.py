@@ -295,7 +295,8 @@ def _rejoined(groups: Iterable[list[Episode]]) -> list[list[Episode]]:
         for onset, at, place, other in islice(shown, begin, None):
             if onset > sign.onset + near:
                 break
-            count[at] += place != episode.place and (alike(sign.values, other.values) or 0.0) >= ALIKE
+            is_other = place != episode.place and other.is_passage == sign.is_passage
+            count[at] += is_other and (alike(sign.values, other.values) or 0.0) >= ALIKE
         for at, several in count.most_common(1):
             own = next((each for each in result[at] if each.place == episode.place), None)
             if several >= SEVERAL and own is not None:

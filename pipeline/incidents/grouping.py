@@ -169,6 +169,11 @@ class Episode:
         return list(dict.fromkeys(sign.lacks for sign in self.signs if sign.lacks))
 
     @property
+    def varies(self) -> set[str]:
+        """The features that vary more or less since."""
+        return {name for sign in self.signs for name in sign.varies}
+
+    @property
     def centres(self) -> list[dict[str, float]]:
         """Those of its new clusters."""
         return [dict(sign.centre) for sign in self.signs if sign.centre]
@@ -200,13 +205,13 @@ class Episode:
     def _echoes(self, sign: Sign) -> bool:
         """Whether a sign is of hours that a changed stream has not had since, in records that name nothing far off."""
         is_far = any(value.is_far for value in sign.values.values()) and not sign.is_known
-        if self.share < WHOLE or sign.rule != "unlike" or is_far:
+        if self.share < WHOLE or sign.rule != "unlike" or is_far or sign.is_passage:
             return False
         return 0 <= sign.onset - self.began <= ECHO_SECONDS
 
 
 def _family(sign: Sign) -> str:
-    return sign.rule if sign.rule in QUIET else "data"
+    return sign.rule if sign.rule in QUIET else "passage" if sign.is_passage else "data"
 
 
 def _ends_within(drift: Sign, places: Places) -> bool:
@@ -344,8 +349,14 @@ def _agreement(one: Episode, other: Episode) -> float | None:
     if one.values and other.values:
         return alike(one.values, other.values)
     for mine, yours in ((one, other), (other, one)):
+        if mine.moves and yours.values:
+            return _fits_values(mine.moves, yours.values)
+    for mine, yours in ((one, other), (other, one)):
         if mine.values and yours.centres:
             return _fits({name: value.is_close for name, value in mine.values.items()}, yours.centres)
+    if one.varies or other.varies:
+        # How much features vary has nothing to do with where others are.
+        return len(one.varies & other.varies) / max(1, min(len(one.varies), len(other.varies)))
     return None
 
 
@@ -355,6 +366,14 @@ def _fits(tests: Mapping[str, Callable[[float], bool]], centres: Iterable[Mappin
         sum(name in centre and passes(centre[name]) for name, passes in tests.items()) / len(tests)
         for centre in centres
     )
+
+
+def _fits_values(moves: Mapping[str, Move], values: Mapping[str, Value]) -> float:
+    """Return the share of features that moved where a record of another stream is off, or the same way."""
+    same = sum(
+        name in moves and _is_same(moves[name]._replace(before=each.usual), each.value) for name, each in values.items()
+    )
+    return same / min(len(moves), len(values))
 
 
 def alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None:

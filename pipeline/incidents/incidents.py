@@ -8,27 +8,19 @@ from statistics import median
 from typing import Any, Final
 
 from resonance.pipeline import exact_json
-from resonance.pipeline.errors import minute, number, second
+from resonance.pipeline.errors import minute
+from resonance.pipeline.incidents.differences import says_nothing
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_close, episodes, together
 from resonance.pipeline.incidents.merging import MANY, again, with_fleet
+from resonance.pipeline.incidents.sentences import SHOWN, cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
-from resonance.pipeline.incidents.signs import STUCK, Move, Sign, Value, seconds
+from resonance.pipeline.incidents.signs import Move, Sign, Value, seconds
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.stream_keys import readable
-from resonance.pipeline.task.alerts.sentences import length
 from resonance.pipeline.timestamps import canonical
-from resonance.schemas import Incident, IncidentFeature, IncidentKind
-
-SHOWN: Final = 4
-"""Features of an incident."""
-
-NAMED: Final = 6
-"""Most streams that are named, more than `MANY` only where their names are short."""
-
-NAMED_WIDTH: Final = 60
-"""Characters of such names together."""
+from resonance.schemas import AlertSeverity, Incident, IncidentFeature, IncidentKind
 
 NEARLY_ALL: Final = 0.9
 """Share of the records of a new kind that have a value of a category from which it is named."""
@@ -89,7 +81,7 @@ class IncidentTable:
             self._is_changed = False
             self._signs.prune()
             paces, clusters = self._signs.paces(), self._signs.clusters()
-            signs = self._signs.signs(clusters)
+            signs = [sign for sign in self._signs.signs(clusters) if not says_nothing(sign)]
             unseen = self._signs.unseen(clusters)
             late = self._signs.late(clusters, unseen)
             excursions = Excursions.of([*signs, *late, *chain.from_iterable(unseen.values())], clusters)
@@ -136,7 +128,8 @@ def _incident(
     signs = _ordered(group)
     since = _since(ordered)
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
-    features = _features(ordered, known)
+    # Ways differ: the first one is as good as any.
+    features = _features(ordered[:1] if ordered[0].family == "passage" else ordered, known)
     if len(group) == 1:
         # What all streams did until a drift of one had settled is no part of it.
         late = {name for sign in signs for name in sign.late}
@@ -158,7 +151,7 @@ def _incident(
         "key": signs[0].key,
         "kind": kind,
         "text": "",
-        "severity": max((sign.severity for sign in urgent or signs), key=_URGENCY.index),
+        "severity": _severity(ordered, urgent or signs, known),
         "certainty": "sure" if len(group) >= MANY or len({sign.rule for sign in signs}) > 1 else "likely",
         "streams": streams,
         "known": known,
@@ -177,13 +170,22 @@ def _incident(
         incident["is_learned"] = True
     if unit is not None:
         incident["factor"] = unit.factor
-    incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs, group, unit)}{_category(group, centres)}"
+    incident["text"] = (
+        f"{names_of(streams, known)}: {cause_of(incident, signs, group, unit)}{_category(group, centres)}"
+    )
     end = max(sign.ended for sign in signs)
     is_over = not incident["is_open"] and not incident.get("is_learned") and not is_back
     if is_over and end > 0 and incident["since"] >= "1971":
         word = " until" if kind == "silent" else "; over since"
         incident["text"] += f"{word} {minute(canonical(round(1000 * end)))}"
     return incident
+
+
+def _severity(group: Sequence[Episode], signs: Iterable[Sign], known: int) -> AlertSeverity:
+    """Return how urgent it is: that machines of a fleet come and go is ordinary, that one of them does may not be."""
+    if group[0].family == "passage":
+        return "info" if len(group) >= min(MANY, known) else "warning"
+    return max((sign.severity for sign in signs), key=_URGENCY.index)
 
 
 def _name_units(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
@@ -342,6 +344,8 @@ def _side(mean: float, other: float | None) -> float:
 
 def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None, known: int) -> IncidentKind:
     """Return what happened."""
+    if group[0].family == "passage":
+        return "back"
     if group[0].family != "data":
         return "silent" if group[0].family == "silent" else "other"
     if unit is not None:
@@ -361,92 +365,3 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
     if not rules & {"unlike", "new_cluster", "emerged"}:
         return "drifted"
     return "back" if is_known else "new_kind"
-
-
-def _names(streams: Sequence[str | None], known: int) -> str:
-    """Return the streams of an incident as people name them."""
-    named = [stream for stream in streams if stream is not None]
-    if len(named) == known > MANY:
-        return f"all {known:,} streams"
-    if len(named) > MANY and (len(named) > NAMED or sum(map(len, named)) > NAMED_WIDTH):
-        if 2 * len(named) >= known:
-            return f"{len(named):,} of {known:,} streams"
-        return f"{', '.join(named[:MANY])} and {len(named) - MANY:,} more of {known:,} streams"
-    return ", ".join(named) if named else "a partition"
-
-
-def _value(each: IncidentFeature) -> str:
-    if "ratio" in each and each["ratio"] > STUCK:
-        return f"{each['feature']} varies {number(each['ratio'])} times as much"
-    # Of a feature that is stuck the news is not where.
-    how, often = ("stays at ", "varies about ") if "ratio" in each else ("", "")
-    usual = f", usually {often}{number(each['usual'])}" if each["usual"] is not None else ""
-    return f"{each['feature']} {how}{number(each['value'])}{usual}"
-
-
-def _swings(group: Sequence[Episode], since: str) -> str:
-    """Say that streams go to and fro: their drifts end where they have been."""
-    newest = max(sign.onset for each in group for sign in each.signs)
-    last = since and f", last {minute(canonical(round(1000 * newest)))}"
-    seen = [*group[0].places.items()][:SHOWN]
-    places = ", ".join(f"{name} {number(low)} to {number(high)}" for name, (low, high) in seen)
-    return f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts{last}: {places}"
-
-
-def _silence(signs: Sequence[Sign], at: str, often: str) -> str:
-    """Say how long streams had no record, those that have none yet first; nothing where the alerts do not."""
-    lasting = [sign for sign in signs if sign.is_open]
-    silent = max(sign.silent for sign in lasting or signs)
-    if silent <= 0:
-        return ""
-    most = "up to " if len(signs) > 1 else ""
-    if not lasting:
-        return f"no record for {most}{length(silent)}{at and ' from'}{at}{often}"
-    how = "no record" if most else "has had no record"
-    usual = f"; usually one comes every {length(lasting[0].usual)}" if not most and lasting[0].usual else ""
-    return f"{how} for {most}{length(silent)} so far{usual}{at and ', since'}{at}"
-
-
-def _is_settled(signs: Sequence[Sign]) -> bool:
-    """Whether a stream has stayed what it became, and its model has learned that: by its drifts, where it has some."""
-    drifts = [sign for sign in signs if sign.rule == "drift"]
-    is_urgent = any(sign.is_open and sign.severity != "info" for sign in signs)
-    return not is_urgent and any(sign.is_learned for sign in drifts or signs)
-
-
-def _cause(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], unit: Rescaled | None) -> str:
-    # Records of a file may have no time.
-    at = f" {second(incident['since'])}" if incident["since"] >= "1971" else ""
-    since = at and f" since{at}"
-    is_broken = incident["kind"] == "broke"
-    values = ", ".join(map(_value, incident["features"][: 1 if is_broken else SHOWN]))
-    keywords = next((sign.keywords for sign in signs if sign.keywords), ())
-    behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
-    came = [sign for sign in signs if sign.rule in ("unlike", "silent")]
-    is_again = incident["kind"] in ("back", "silent") and len({sign.place for sign in came}) < len(came)
-    last = at and is_again and f", last {minute(canonical(round(1000 * max(sign.onset for sign in came))))}"
-    often = f", {len(came):,} times{last}" if is_again else ""
-    if unit is not None:
-        how = f"{values}: Fahrenheit or Celsius" if unit.is_degrees else f"x {number(unit.factor)}"
-        return f"{unit.feature} in another unit{since}, {how}"
-    if is_broken:
-        is_noise = any("ratio" in each for each in incident["features"][:1])
-        how = f"at a new level{since}" if _is_settled(signs) and not is_noise else f"broke{at}"
-        return f"{how}{behind}; alone among {incident['known']:,} streams"
-    if incident["kind"] == "like_others":
-        return f"records as most other streams have them{since}{behind}"
-    if incident["kind"] in ("new_kind", "back"):
-        return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{often}{behind}"
-    backs = [sign.onset for each in group if (sign := each.back) is not None]
-    if incident["kind"] == "drifted" and len(backs) == len(group):
-        return f"drifted{since}{behind}; back" + (f" since {minute(canonical(round(1000 * max(backs))))}" if at else "")
-    if incident["kind"] == "drifted" and all(each.turns for each in group):
-        return _swings(group, since)
-    if incident["kind"] == "drifted" and (behind or not signs[0].text):
-        return f"drifted{since}{behind}"
-    if incident["kind"] == "silent" and (text := _silence(signs, at, often)):
-        return text
-    if incident["kind"] == "other" and (lacks := list(dict.fromkeys(name for each in group for name in each.lacks))):
-        return f"{', '.join(lacks)} missing{since}, {next(sign.text for sign in signs if sign.lacks)}"
-    text = signs[0].text.removeprefix(f"{signs[0].stream} ")
-    return f"{text}{since and ','}{since}"

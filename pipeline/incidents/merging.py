@@ -23,7 +23,7 @@ def with_fleet(found: Iterable[list[Episode]], excursions: Excursions, streams: 
     """
     fleets, others = list[list[Episode]](), list[list[Episode]]()
     for group in sorted(found, key=lambda each: each[0].began):
-        is_fleet = len(group) >= MANY and 2 * len(group) >= streams
+        is_fleet = len(group) >= MANY and 2 * len(group) >= streams and group[0].family != "passage"
         is_soon = fleets and group[0].began - fleets[-1][0].began <= ECHO_SECONDS and all(each.values for each in group)
         # Hours that changed streams have not had since are new only beside what changed.
         if is_fleet and is_soon and 10 * sum(bool(excursions.far(each.signs)) for each in group) <= len(group):
@@ -84,21 +84,37 @@ def again(found: Iterable[list[Episode]]) -> list[list[Episode]]:
     """Return groups where a rare kind of records, or a silence, that comes and goes is one, however often it does."""
     result, known = list[list[Episode]](), list[list[Episode]]()
     for group in sorted(found, key=lambda each: each[0].began):
-        if all(sign.is_known or (sign.rule == "silent" and sign.until) for each in group for sign in each.signs):
-            if before := next((each for each in reversed(known[-COMPARED:]) if _is_again(group, each)), None):
+        if all(map(_comes_again, (sign for each in group for sign in each.signs))):
+            befores = [each for each in known[-COMPARED:] if _is_again(group, each)]
+            if befores:
+                *others, before = befores
                 _join(before, group)
+                # Machines go several ways, which are of one kind once a stream has gone each of them.
+                for each in others if group[0].family == "passage" else ():
+                    _join(before, each)
+                    result, known = ([one for one in own if one is not each] for own in (result, known))
                 continue
             known.append(group)
         result.append(group)
     return result
 
 
+def _comes_again(sign: Sign) -> bool:
+    return sign.is_known or sign.is_passage or (sign.rule == "silent" and sign.until > 0)
+
+
 def _is_again(group: Sequence[Episode], before: Sequence[Episode]) -> bool:
+    if group[0].family != before[0].family:
+        return False
+    if group[0].family == "passage" and not {each.place for each in before}.isdisjoint(each.place for each in group):
+        return True
     if group[0].family != "silent":
-        return (alike(group[0].values, before[0].values) or 0.0) >= ALIKE
+        # One that came first may name other features than most.
+        known = [sign.values for each in before for sign in each.signs][-COMPARED:]
+        return any((alike(group[0].values, each) or 0.0) >= ALIKE for each in known)
     one, other = (max(sign.until - sign.onset for each in own for sign in each.signs) for own in (group, before))
     is_near = group[0].began <= max(each.latest for each in before) + SINCE_SECONDS
-    return is_near and one <= LIKE * other and other <= LIKE * one and before[0].family == "silent"
+    return is_near and one <= LIKE * other and other <= LIKE * one
 
 
 def _join(group: list[Episode], episodes: Iterable[Episode]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, get_args
 
 from resonance.pipeline.incidents.differences import beside, is_little
 from resonance.pipeline.incidents.endings import ends_of
+from resonance.pipeline.incidents.passages import mark_passages
 from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, describes, seconds
 from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, heard, silences_of
 from resonance.pipeline.task.alerts.alert_table import place_of
@@ -277,6 +278,7 @@ class SignTable:
         for sign in found:
             if sign.rule == "unlike" and is_little(sign, own.get(sign.place, ()), left.get(sign.place, ())):
                 sign.is_little, sign.severity = True, "info"
+        mark_passages(found, own, left, paces)
         silences = silences_of(self._alerts, self._cleared)
         for sign in found:
             if sign.rule != "silent":
@@ -325,6 +327,7 @@ class SignTable:
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, onset, since,
             text, centre=centre, keywords=keywords, is_open=is_open, unlike=share,
+            count=at_end.get("unlike", 0.0) if rule == "unlike" else 0.0,
             is_known=bool(evidence.get("known")), lacks=str(alert["feature"]) if rule == "missing" else "",
             until=onset + silent if silent else 0.0, silent=lasts, usual=evidence.get("usual_seconds", 0.0),
             ended=ended,

@@ -100,12 +100,16 @@ class Sign:
     """Of an alert that names features."""
     unlike: float = 0.0
     """Of an alert `unlike`: the share of the records that were."""
+    count: float = 0.0
+    """Of an alert `unlike` that is over: how many records were."""
     is_known: bool = False
     """Of an alert `unlike`: whether its records are of a kind that the model knows."""
     late: Collection[str] = ()
     """Features that only the end of a drift names, whose means are of all records until then."""
     is_little: bool = False
     """Of an alert `unlike`: whether what it shows differs by next to nothing beside what its stream has had."""
+    is_passage: bool = False
+    """Of an alert `unlike`: whether its stream was on the way between kinds that it has, as at other times."""
     lacks: str = ""
     """Of an alert `missing`: the feature."""
     varies: Mapping[str, Move] = field(default_factory=dict)

@@ -818,27 +818,75 @@ def split(stream, minute, number, left, began):
     return output("cluster_events", stream, minute, kind="split", cluster=after[1]["id"], after=after)
 
 
+NIGHTS = split("p1:d1", 100, 1, {"heat": 60.0, "load": 5.0}, {"heat": 12.0, "load": 0.0})
+
+
 @pytest.mark.parametrize(("heat", "usual", "kind", "severity"), [
     (12.1, 12.2, "new_kind", "info"), (14.0, 12.2, "broke", "critical"),
     # Of many scales, and none that is known.
-    (0.0011, 0.0012, "broke", "critical"), (None, None, "new_kind", "info"),
+    (0.0011, 0.0012, "broke", "critical"),
 ])  # fmt: skip
 def test_records_at_night_that_hardly_differ_beside_what_comes_by_day_are_no_break(heat, usual, kind, severity):
-    nights = split("p1:d1", 100, 1, {"heat": 60.0, "load": 5.0}, {"heat": 12.0, "load": 0.0})
-    made = alert("p1:d1", 300, unlike=5.0, records=5.0)
-    shown = made if heat is None else named(made, heat=(heat, usual))
-    (found,) = incidents(nights, shown, alert("p1:d1", 400, kind="cleared", outside=0.0))
-    assert (found["kind"], found["severity"]) == (kind, severity)
+    made, over = alert("p1:d1", 300, unlike=5.0, records=5.0), alert("p1:d1", 400, kind="cleared", outside=0.0)
+    # Of what was over, and differed in nothing that can be named, there is nothing to say.
+    assert not incidents(NIGHTS, made, over)
     # What is open and cannot be named may be grave.
-    (found,) = incidents(nights, alert("p1:d1", 300, unlike=5.0, records=5.0))
+    (found,) = incidents(NIGHTS, made)
     assert (found["kind"], found["severity"]) == ("broke", "critical")
+    (found,) = incidents(NIGHTS, named(made, heat=(heat, usual)), over)
+    assert (found["kind"], found["severity"]) == (kind, severity)
+
+
+def ways(stream, *minutes, heat=35.0, **ends):
+    """Records of a stream that are unlike all before for a while, at several times."""
+    for number, minute in enumerate(minutes):
+        opened = named(alert(stream, minute, unlike=8.0, records=8.0), heat=(heat, 60.0))
+        cleared = alert(stream, minute + 60, kind="cleared", unlike=20.0, outside=0.0, **ends)
+        for made in (opened, cleared):
+            made[1]["key"] += str(number)
+        yield from (opened, cleared)
+
+
+def test_starts_and_stops_of_machines_are_one_incident_that_says_how_often_and_no_break():
+    kinds = [split(stream, 100, 1, {"heat": 60.0}, {"heat": 12.0}) for stream in ("p1:d1", "p0:d2", "p1:d3")]
+    once = incidents(*kinds, *ways("p1:d1", 200, 500))
+    assert [(each["kind"], each["severity"]) for each in once] == [("broke", "critical")] * 2
+    (found,) = incidents(*kinds, *ways("p1:d1", 200, 500, 1_000))
+    assert (found["kind"], found["severity"]) == ("back", "warning")
+    # That of each machine is at times of its own, and the last of one may not be over yet.
+    all_ = [*ways("p1:d1", 200, 500), *ways("p0:d2", 850, heat=38.0), *ways("p1:d3", 1_250)][:-1]
+    (found,) = incidents(*kinds, *all_)
+    assert found["severity"] == "info"
+    assert found["text"] == (
+        "p1:d1, p0:d2, p1:d3: on the way between known kinds of records since 2026-05-06 03:13:00, 4 times, "
+        "last 2026-05-06 20:43, heat 35, usually 60"
+    )
+
+
+@pytest.mark.parametrize(("heat", "shown"), [
+    (90.0, []),  # It is beyond all that its stream has had.
+    (35.0, [drift("p1:d1", 1_010, heat=(60.0, 35.0))]),  # It stays.
+])  # fmt: skip
+def test_what_is_off_for_the_third_time_has_broken_where_it_stays_or_is_no_way_between_kinds(heat, shown):
+    found = incidents(NIGHTS, *ways("p1:d1", 200, 500, 1_000, heat=heat), *shown)
+    assert found[0]["kind"] == "broke"
+
+
+def test_streams_that_vary_and_that_are_off_at_the_same_time_are_not_one():
+    noisy = drift("p0:d2", 310, noise=(5.0, 5.0, 6.0))
+    noisy[1]["units"][0]["features"][0]["change"] = "widened"
+    found = incidents(noisy, named(alert("p1:d1", 308), heat=(38.0, 6.2)))
+    assert {each["streams"][0]: each["features"][0]["feature"] for each in found} == {"p0:d2": "noise", "p1:d1": "heat"}
+    # So are those that are off and those that drift, but where they go the same way.
+    for after, count in ((38.0, 1), (5.0, 2)):
+        moved = drift("p0:d2", 310, heat=(6.2, after))
+        assert len(incidents(moved, named(alert("p1:d1", 308), heat=(38.0, 6.2)))) == count
 
 
 def test_what_comes_beside_what_was_there_is_no_break():
-    nights = split("p1:d1", 100, 1, {"heat": 60.0, "load": 5.0}, {"heat": 12.0, "load": 0.0})
     made = alert("p1:d1", 300, unlike=5.0, records=5.0)
     for heat, severity in ((12.6, "info"), (33.0, "critical")):
-        assert incidents(nights, made, emerged("p1:d1", 310, heat=heat, load=0.0))[-1]["severity"] == severity
+        assert incidents(NIGHTS, made, emerged("p1:d1", 310, heat=heat, load=0.0))[-1]["severity"] == severity
 
 
 def test_an_incident_of_many_is_as_urgent_as_what_is_open_of_it_and_a_fault_of_one_that_is_learned_as_it_was():

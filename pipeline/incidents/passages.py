@@ -1,0 +1,72 @@
+"""Records on the way between kinds that a stream has, as when a machine starts and stops: they come and go."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from math import inf
+from operator import attrgetter
+from typing import Final
+
+from resonance.pipeline.incidents.grouping import ALIKE, GAP_RECORDS, LONG_RECORDS, WINDOW_RECORDS, alike
+from resonance.pipeline.incidents.signs import NewCluster, Sign
+
+SEVERAL: Final = 2
+"""Other times at which records were on their way alike: what comes once or twice is news."""
+
+COMPARED: Final = 200
+"""Ways before and behind with which one is compared, the nearest; newest clusters between which it may be."""
+
+_TIME: Final = attrgetter("time")
+
+
+def mark_passages(
+    signs: Sequence[Sign],
+    clusters: Mapping[str, Sequence[NewCluster]],
+    left: Mapping[str, Sequence[NewCluster]],
+    paces: Mapping[str, float],
+) -> None:
+    """Mark the alerts on records that streams have again and again on the way from one of their `clusters` to another.
+
+    A fault may be between what its stream has had, too, and soon be over: that does not come again and again. What is
+    `left` of clusters that others split from counts as well.
+    """
+    stays: dict[str, list[Sign]] = {}
+    for sign in signs:
+        if sign.rule == "drift" and (sign.is_open or sign.is_learned):
+            stays.setdefault(sign.place, []).append(sign)
+    found = list[Sign]()
+    for sign in signs:
+        if sign.rule == "unlike" and not sign.is_known:
+            own, rest = (each.get(sign.place, ()) for each in (clusters, left))
+            pace = paces.get(sign.place, 0.0)
+            if _is_between(sign, (own, rest)) and not _stays(sign, own, stays.get(sign.place, ()), pace):
+                found.append(sign)
+    over = sorted((sign for sign in found if sign.ended), key=attrgetter("onset", "key"))
+    onsets = [sign.onset for sign in over]
+    for sign in found:
+        gap = GAP_RECORDS * paces.get(sign.place, 0.0)
+        first, last = bisect_left(onsets, sign.onset - gap), bisect_right(onsets, sign.onset + gap)
+        others = (*over[max(0, first - COMPARED) : first], *over[last : last + COMPARED])
+        same = (each for each in others if (alike(sign.values, each.values) or 0.0) >= ALIKE)
+        sign.is_passage = len([*islice(same, SEVERAL)]) == SEVERAL
+
+
+def _is_between(sign: Sign, clusters: Iterable[Sequence[NewCluster]]) -> bool:
+    """Whether all that an alert names is within what the clusters of its stream had until then."""
+    before = [each for own in clusters for each in own[: bisect_right(own, sign.onset, key=_TIME)][-COMPARED:]]
+    for name, value in sign.values.items():
+        ends = [(each.centre[name], each.spread.get(name, 0.0)) for each in before if name in each.centre]
+        if not ends or not min(at - by for at, by in ends) <= value.value <= max(at + by for at, by in ends):
+            return False
+    return bool(sign.values)
+
+
+def _stays(sign: Sign, clusters: Iterable[NewCluster], drifts: Iterable[Sign], pace: float) -> bool:
+    """Whether a stream was for long what an alert shows, or has stayed so: by a cluster that came, or by a drift."""
+    slack, end = WINDOW_RECORDS * pace, sign.ended or inf
+    if sign.count > LONG_RECORDS or (sign.is_learned and sign.count > WINDOW_RECORDS):
+        return True
+    return (sign.is_learned and any(sign.onset <= each.time <= end for each in clusters)) or any(
+        sign.onset - slack <= each.onset <= end + slack and not sign.values.keys().isdisjoint(each.moves)
+        for each in drifts
+    )

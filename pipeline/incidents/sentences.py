@@ -1,0 +1,114 @@
+"""What an incident says: whose it is, what happened, since when, and what is usual."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from resonance.pipeline.errors import minute, number, second
+from resonance.pipeline.incidents.grouping import Episode
+from resonance.pipeline.incidents.merging import MANY
+from resonance.pipeline.incidents.signs import STUCK, Sign
+from resonance.pipeline.incidents.units import Rescaled
+from resonance.pipeline.task.alerts.sentences import length
+from resonance.pipeline.timestamps import canonical
+from resonance.schemas import Incident, IncidentFeature
+
+SHOWN: Final = 4
+"""Features of an incident."""
+
+NAMED: Final = 6
+"""Most streams that are named, more than `MANY` only where their names are short."""
+
+NAMED_WIDTH: Final = 60
+"""Characters of such names together."""
+
+
+def names_of(streams: Sequence[str | None], known: int) -> str:
+    """Return the streams of an incident as people name them."""
+    named = [stream for stream in streams if stream is not None]
+    if len(named) == known > MANY:
+        return f"all {known:,} streams"
+    if len(named) > MANY and (len(named) > NAMED or sum(map(len, named)) > NAMED_WIDTH):
+        if 2 * len(named) >= known:
+            return f"{len(named):,} of {known:,} streams"
+        return f"{', '.join(named[:MANY])} and {len(named) - MANY:,} more of {known:,} streams"
+    return ", ".join(named) if named else "a partition"
+
+
+def _value(each: IncidentFeature) -> str:
+    if "ratio" in each and each["ratio"] > STUCK:
+        return f"{each['feature']} varies {number(each['ratio'])} times as much"
+    # Of a feature that is stuck the news is not where.
+    how, often = ("stays at ", "varies about ") if "ratio" in each else ("", "")
+    usual = f", usually {often}{number(each['usual'])}" if each["usual"] is not None else ""
+    return f"{each['feature']} {how}{number(each['value'])}{usual}"
+
+
+def _swings(group: Sequence[Episode], since: str) -> str:
+    """Say that streams go to and fro: their drifts end where they have been."""
+    newest = max(sign.onset for each in group for sign in each.signs)
+    last = since and f", last {minute(canonical(round(1000 * newest)))}"
+    seen = [*group[0].places.items()][:SHOWN]
+    places = ", ".join(f"{name} {number(low)} to {number(high)}" for name, (low, high) in seen)
+    return f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts{last}: {places}"
+
+
+def _silence(signs: Sequence[Sign], at: str, often: str) -> str:
+    """Say how long streams had no record, those that have none yet first; nothing where the alerts do not."""
+    lasting = [sign for sign in signs if sign.is_open]
+    silent = max(sign.silent for sign in lasting or signs)
+    if silent <= 0:
+        return ""
+    most = "up to " if len(signs) > 1 else ""
+    if not lasting:
+        return f"no record for {most}{length(silent)}{at and ' from'}{at}{often}"
+    how = "no record" if most else "has had no record"
+    usual = f"; usually one comes every {length(lasting[0].usual)}" if not most and lasting[0].usual else ""
+    return f"{how} for {most}{length(silent)} so far{usual}{at and ', since'}{at}"
+
+
+def _is_settled(signs: Sequence[Sign]) -> bool:
+    """Whether a stream has stayed what it became, and its model has learned that: by its drifts, where it has some."""
+    drifts = [sign for sign in signs if sign.rule == "drift"]
+    is_urgent = any(sign.is_open and sign.severity != "info" for sign in signs)
+    return not is_urgent and any(sign.is_learned for sign in drifts or signs)
+
+
+def cause_of(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], unit: Rescaled | None) -> str:
+    """Return what happened to the streams of an incident."""
+    # Records of a file may have no time.
+    at = f" {second(incident['since'])}" if incident["since"] >= "1971" else ""
+    since = at and f" since{at}"
+    is_broken = incident["kind"] == "broke"
+    values = ", ".join(map(_value, incident["features"][: 1 if is_broken else SHOWN]))
+    keywords = next((sign.keywords for sign in signs if sign.keywords), ())
+    behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
+    came = [sign for sign in signs if sign.rule in ("unlike", "silent")]
+    is_again = incident["kind"] in ("back", "silent") and len({sign.place for sign in came}) < len(came)
+    last = at and is_again and f", last {minute(canonical(round(1000 * max(sign.onset for sign in came))))}"
+    often = f", {len(came):,} times{last}" if is_again else ""
+    if unit is not None:
+        how = f"{values}: Fahrenheit or Celsius" if unit.is_degrees else f"x {number(unit.factor)}"
+        return f"{unit.feature} in another unit{since}, {how}"
+    if is_broken:
+        is_noise = any("ratio" in each for each in incident["features"][:1])
+        how = f"at a new level{since}" if _is_settled(signs) and not is_noise else f"broke{at}"
+        return f"{how}{behind}; alone among {incident['known']:,} streams"
+    if incident["kind"] == "like_others":
+        return f"records as most other streams have them{since}{behind}"
+    if group[0].family == "passage":
+        return f"on the way between known kinds of records{since}{often}{behind}"
+    if incident["kind"] in ("new_kind", "back"):
+        return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{often}{behind}"
+    backs = [sign.onset for each in group if (sign := each.back) is not None]
+    if incident["kind"] == "drifted" and len(backs) == len(group):
+        return f"drifted{since}{behind}; back" + (f" since {minute(canonical(round(1000 * max(backs))))}" if at else "")
+    if incident["kind"] == "drifted" and all(each.turns for each in group):
+        return _swings(group, since)
+    if incident["kind"] == "drifted" and (behind or not signs[0].text):
+        return f"drifted{since}{behind}"
+    if incident["kind"] == "silent" and (text := _silence(signs, at, often)):
+        return text
+    if incident["kind"] == "other" and (lacks := list(dict.fromkeys(name for each in group for name in each.lacks))):
+        return f"{', '.join(lacks)} missing{since}, {next(sign.text for sign in signs if sign.lacks)}"
+    text = signs[0].text.removeprefix(f"{signs[0].stream} ")
+    return f"{text}{since and ','}{since}"
