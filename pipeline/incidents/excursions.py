@@ -267,7 +267,9 @@ def _named_by_alerts(
     named = {
         name
         for each in signs
-        if sign.centre and each.time >= sign.time and describes(each.values, sign.centre)
+        if sign.centre and describes(each.values, sign.centre)
+        # One that comes later, or with which the cluster began.
+        if each.time >= sign.time or each.onset <= sign.onset <= each.time
         for name in each.values
     }
     return {name: each for name, each in features.items() if name in named} if named else features

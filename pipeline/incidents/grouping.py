@@ -132,7 +132,7 @@ class Episode:
                 so_far = found[name]
                 is_farther = abs(move.after - so_far.before) > abs(so_far.after - so_far.before)
                 if sign.continues or (is_farther and move.shift * so_far.shift > 0):
-                    found[name] = so_far._replace(after=move.after)
+                    found[name] = so_far.up_to(move)
         self._moves = found
         return found
 
@@ -337,17 +337,22 @@ def _agreement(one: Episode, other: Episode) -> float | None:
     """Return in which share of their features two episodes are about the same; None where one says none."""
     if one.lacks or other.lacks:
         return float(not {*one.lacks}.isdisjoint(other.lacks))
+    of_records = alike(one.values, other.values)
     if one.moves and other.moves:
         names = one.moves.keys() & other.moves.keys()
         same = [name for name in names if _moves_alike(one.moves[name], other.moves[name])]
-        return len(same) / min(len(one.moves), len(other.moves))
+        # The mean of a drift may be under way; a record is not.
+        return max(len(same) / min(len(one.moves), len(other.moves)), of_records or 0.0)
+    # Streams have levels of their own: what is off says more than where all is.
+    if of_records is not None and of_records >= ALIKE:
+        return of_records
     if one.centres and other.centres:
         return float(any(are_close(mine, yours) for mine in one.centres for yours in other.centres))
     for mine, yours in ((one, other), (other, one)):
         if mine.moves and yours.centres:
             return _fits({name: partial(_is_same, move) for name, move in mine.moves.items()}, yours.centres)
     if one.values and other.values:
-        return alike(one.values, other.values)
+        return of_records
     for mine, yours in ((one, other), (other, one)):
         if mine.moves and yours.values:
             return _fits_values(mine.moves, yours.values)

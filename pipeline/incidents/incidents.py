@@ -140,7 +140,12 @@ def _incident(
     if unit is not None:
         features = [{"feature": unit.feature, "value": unit.value, "usual": unit.usual}]
     elif kind == "broke" and (
-        _is_like_others(group[0], centres) or any(_is_within(features, all_["features"]) for all_ in common)
+        _is_like_others(group[0], centres)
+        or any(
+            # What a change of most streams has of this one says nothing of the others.
+            streams[0] not in all_["streams"] and _is_within(features, all_["features"])
+            for all_ in common
+        )
     ):
         kind = "like_others"
     alerts = [sign.key for sign in signs if sign.rule not in ("drift", "emerged")]

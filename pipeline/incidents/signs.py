@@ -32,6 +32,12 @@ class Move(NamedTuple):
     ratio: float
     """How many times as much it varies."""
 
+    def up_to(self, later: "Move") -> "Move":
+        """Return the whole way, where a later move goes on; how much the feature varies that knows better."""
+        way = self.after - self.before
+        shift = self.shift * (later.after - self.before) / way if way else later.shift
+        return Move(self.before, later.after, shift, later.ratio)
+
     @property
     def place(self) -> float:
         """Where it is now."""

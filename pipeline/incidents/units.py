@@ -143,10 +143,11 @@ def _of_moves(moves: Mapping[str, Sequence[Move]]) -> Rescaled | None:
         of_logarithms = _of_logarithms(Move(usual, after, shift, ratio), factor)
         # Around 0 a mean says nothing of the unit.
         away = 1.0 if times >= (1 - NEAR) * SURELY or of_logarithms else FROM_ZERO
-        says = all(abs(move.before * move.shift) >= away * abs(move.after - move.before) for move in own)
+        says = median(abs(move.before * move.shift) - away * abs(move.after - move.before) for move in own) >= 0
         is_degrees, is_times = _is_fahrenheit(name, usual, after, ratio), _is_times(factor, ratio)
         near = is_degrees or is_times or of_logarithms
-        if says and near and (len(moves) == 1 or times >= (1 - NEAR) * SURE):
+        is_sure = times >= (1 - NEAR) * SURE or (is_degrees and _TEMPERATURE.search(name))
+        if says and near and (len(moves) == 1 or is_sure):
             exact = next((each for each in UNITS if each >= SURELY and abs(factor / each - 1) <= NEAR), factor)
             unit = exact if is_times else of_logarithms or factor
             units.append(Rescaled(name, usual, unit, is_degrees))
@@ -160,7 +161,8 @@ def _by_alert(episode: Episode) -> Rescaled | None:
     moves = episode.moves
     # Beside it features are a little off, where the record is compared with another cluster.
     far = [n for n, each in episode.values.items() if abs(each.value - each.usual) > FROM_ZERO * (each.high - each.low)]
-    (name, *more) = moves or far or episode.values or [""]
+    gone = [name for name, each in moves.items() if not 1 / LITTLE <= each.after / (each.before or inf) <= LITTLE]
+    (name, *more) = gone or moves or far or episode.values or [""]
     each, move = episode.values.get(name), moves.get(name)
     if more or each is None or max(sign.unlike for sign in episode.signs) < BROKEN:
         return None
@@ -179,8 +181,8 @@ def _by_alert(episode: Episode) -> Rescaled | None:
 def _by_centre(
     name: str, value: Value, centres: Sequence[Mapping[str, float]], factors: Iterable[float]
 ) -> Rescaled | None:
-    """Return the only unit in which a record and the new cluster that came with it would both be usual."""
-    if len(centres) != 1 or name not in centres[0]:
+    """Return the only unit in which a record and the first new cluster that came with it would both be usual."""
+    if not 1 <= len(centres) <= MOST_CENTRES or name not in centres[0]:
         return None
     low, high, centre = value.low, value.high, centres[0][name]
     found = [

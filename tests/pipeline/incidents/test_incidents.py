@@ -356,6 +356,35 @@ def test_while_a_drift_lasts_the_record_of_the_alert_says_the_unit():
         assert (found["kind"], found.get("factor")) == (kind, 0.01 if kind == "unit" else None)
 
 
+def test_a_group_is_in_another_unit_though_means_are_under_way_and_other_features_move_a_little():
+    shown = []
+    for stream, mean, others in (("p1:d1", 600.0, {}), ("p0:d2", 370.0, {"noise": (50.0, 46.0)}), ("p1:d3", 250.0, {})):
+        shown += [
+            named(alert(stream, 312, records=6.0, unlike=6.0), power=(2_900.0, 3.0)),
+            drift(stream, 320, scope="stream", power=(3.0, mean, 4.3), **others),
+            # It goes on until all records are of the new unit.
+            drift(stream, 390, seq=1, scope="stream", power=(3.0, 2_950.0, 700.0)),
+        ][: 2 if others else 3]
+    (found,) = incidents(*shown, streams=10)
+    assert (found["kind"], found["factor"], found["severity"]) == ("unit", 1_000.0, "critical")
+    assert found["streams"] == ["p0:d2", "p1:d1", "p1:d3"]
+
+
+def test_fahrenheit_is_one_beside_features_that_move_a_little_where_a_temperature_is_named():
+    for name, kind in (("temp", "unit"), ("x", "drifted")):
+        moves = {name: (25.0, 77.0, 1.8), "load": (5.0, 6.0)}
+        assert incidents(drift("p1:d1", 310, scope="stream", **moves))[0]["kind"] == kind
+    # A stream has clusters of several loads in it.
+    shown = [alert("p1:d1", 340 + 60 * n, "new_cluster", severity="info", share=0.2) for n in range(2)]
+    for n, each in enumerate(shown):
+        each[1].update(cluster=f"p1:d1/1/{7 + n}", key=f"alert/new_cluster/{n}")
+    came = [
+        emerged("p1:d1", minute, number, temp=173.4, load=load) for minute, number, load in ((310, 7, 5), (380, 8, 9))
+    ]
+    (found,) = incidents(named(alert("p1:d1", 300, records=5.0, unlike=5.0), temp=(173.6, 78.4)), *came, *shown)
+    assert "Fahrenheit" in found["text"]
+
+
 def test_a_share_that_changed_is_one_incident_with_its_drift_and_says_which():
     drifted = drift("p1:d1", 310)
     share = {"before": 0.05, "after": 0.14}
@@ -924,6 +953,31 @@ def test_a_stream_that_stays_what_it_became_is_at_a_new_level_until_it_drifts_ba
 def test_a_stream_that_becomes_at_another_time_what_most_others_did_is_not_unlike_them(load, kind):
     late, _ = incidents(*WORK, alert("p1:d1", 900), drift("p1:d1", 920, load=(2, load)))
     assert (late["kind"], late["streams"], "alone among" in late["text"]) == (kind, ["p1:d1"], kind == "broke")
+
+
+def test_streams_with_levels_of_their_own_that_are_off_alike_are_one_incident():
+    shown = []
+    for stream, level, usual in (("p1:d1", 5.0, 22.0), ("p0:d2", 15.0, 21.0), ("p1:d3", 40.0, 23.0)):
+        new = alert(stream, 340, "new_cluster", severity="info", share=0.3, records=60.0)
+        new[1].update(cluster=f"{stream}/1/7", began=alert(stream, 300)[1]["time"])
+        shown += [
+            emerged(stream, 20, 0, temp=usual, load=level, wet=40.0),
+            named(alert(stream, 306, records=6.0, unlike=6.0), temp=(usual + 4, usual)),
+            # What it has beside that is of the hour.
+            emerged(stream, 315, 7, temp=usual + 4, load=level, wet=40.0 + 10 * (level < 10)),
+            new,
+        ]
+    (found,) = incidents(*shown, streams=10)
+    assert sorted(found["streams"]) == ["p0:d2", "p1:d1", "p1:d3"]
+    assert [each["feature"] for each in found["features"]] == ["temp"]
+
+
+def test_a_stream_is_not_like_others_by_what_it_has_itself_in_their_change():
+    own = drift("p1:d1", 320, load=(2, 5), temp=(20.0, 24.0))
+    again = [named(alert("p1:d1", 900), temp=(23.0, 20.0)), drift("p1:d1", 920, seq=1, temp=(20.0, 23.0))]
+    again[0][1]["key"] += "again"
+    late, _ = incidents(*WORK, alert("p1:d1", 302), own, *again)
+    assert (late["kind"], late["streams"]) == ("broke", ["p1:d1"])
 
 
 @pytest.mark.parametrize("back", [0, 700])
