@@ -188,6 +188,8 @@ class Episode:
         if self._echoes(sign):
             return True
         apart = sign.onset - self.signs[0].time
+        if self._is_stuck_as(sign):
+            return True
         if sign.rule == "unlike" and self._known == inf and apart > WINDOW_RECORDS * self.pace:
             return False  # A drift that was there long before is another matter, such as a daily wave.
         slack = GAP_RECORDS * self.pace
@@ -201,6 +203,15 @@ class Episode:
         gone = {name: Move(each.usual, each.value, 0.0, 1.0) for name, each in self.values.items()}
         same = sum(name in gone and _is_same(gone[name], move.after) for name, move in sign.moves.items())
         return 2 * same > len(sign.moves)
+
+    def _is_stuck_as(self, sign: Sign) -> bool:
+        """Whether a sign shows what is stuck, in hours in which it is elsewhere otherwise."""
+        stuck = {name: move for each in self.signs for name, move in each.varies.items() if move.is_stuck}
+        return (
+            0 <= sign.onset - self.began <= ECHO_SECONDS
+            and bool(sign.values)
+            and all(name in stuck and value.is_close(stuck[name].place) for name, value in sign.values.items())
+        )
 
     def _echoes(self, sign: Sign) -> bool:
         """Whether a sign is of hours that a changed stream has not had since, in records that name nothing far off."""

@@ -90,12 +90,14 @@ class IncidentTable:
             self._groups = again(groups(divided, excursions, unseen))
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
-        found, common = list[tuple[Incident, list[Episode]]](), list[Incident]()
+        found, larger = list[tuple[Incident, list[Episode]]](), list[Incident]()
         for group in sorted(self._groups, key=len, reverse=True):
-            incident = _incident(group, known, centres, common)
+            incident = _incident(group, known, centres, larger)
             found.append((incident, group))
-            if 2 * len(group) > known:
-                common.append(incident)
+            if len(group) >= MANY:
+                larger.append(incident)
+        for incident, _ in found:
+            incident["text"] = f"{names_of(incident['streams'], known)}: {incident['text']}"
         found.sort(key=lambda each: (each[0]["since"], each[0]["key"]))
         _name_units(found)
         return [incident for incident, _ in reversed(found)]
@@ -121,19 +123,27 @@ def _incident(
     group: Sequence[Episode],
     known: int,
     centres: Mapping[str, Sequence[Mapping[str, float]]],
-    common: Collection[Incident],
+    larger: Collection[Incident],
 ) -> Incident:
-    """Return what happened to a group; `common` has the incidents of most streams."""
+    """Return what happened to a group, without its streams in the text; `larger` has the incidents of several streams.
+
+    Those take the stream of a smaller one that shows the same in the end.
+    """
     ordered = sorted(group, key=lambda each: (each.began, each.place))
     signs = _ordered(group)
     since = _since(ordered)
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
     # Ways differ: the first one is as good as any.
     features = _features(ordered[:1] if ordered[0].family == "passage" else ordered, known)
+    common = [each for each in larger if 2 * len(each["streams"]) > known]
     if len(group) == 1:
         # What all streams did until a drift of one had settled is no part of it.
         late = {name for sign in signs for name in sign.late}
         late &= {each["feature"] for all_ in common if seconds(all_["since"]) >= since for each in all_["features"]}
+        for all_ in larger:
+            if (names := _meanwhile(signs, all_)) and streams[0] not in all_["streams"]:
+                late |= names
+                all_["streams"].append(streams[0])
         features = [each for each in features if each["feature"] not in late] or features
     unit = rescaled(ordered, signs) if ordered[0].family == "data" else None
     kind = _kind(ordered, signs, unit, known)
@@ -175,9 +185,7 @@ def _incident(
         incident["is_learned"] = True
     if unit is not None:
         incident["factor"] = unit.factor
-    incident["text"] = (
-        f"{names_of(streams, known)}: {cause_of(incident, signs, group, unit)}{_category(group, centres)}"
-    )
+    incident["text"] = cause_of(incident, signs, group, unit) + _category(group, centres)
     end = max(sign.ended for sign in signs)
     is_over = not incident["is_open"] and not incident.get("is_learned") and not is_back
     if is_over and end > 0 and incident["since"] >= "1971":
@@ -191,6 +199,16 @@ def _severity(group: Sequence[Episode], signs: Iterable[Sign], known: int) -> Al
     if group[0].family == "passage":
         return "info" if len(group) >= min(MANY, known) else "warning"
     return max((sign.severity for sign in signs), key=_URGENCY.index)
+
+
+def _meanwhile(signs: Iterable[Sign], larger: Incident) -> set[str]:
+    """Return the features that, when a drift had settled, had gone the way that they went in an incident meanwhile."""
+    began = seconds(larger["since"])
+    ways = {each["feature"]: each["value"] - (each["usual"] or 0.0) for each in larger["features"]}
+    drifts = [sign for sign in signs if sign.onset <= began <= sign.until]
+    own = [(name, move) for sign in drifts for name, move in sign.moves.items() if name in sign.late and name in ways]
+    # The mean of a drift is of what was before, too.
+    return {name for name, move in own if 1 / 3 <= (move.after - move.before) / (ways[name] or inf) <= 3}
 
 
 def _name_units(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:

@@ -171,7 +171,15 @@ def _by_alert(episode: Episode) -> Rescaled | None:
     if move is not None:
         usual, reach = move.before, abs(FROM_ZERO * (move.after - move.before) / (move.shift or 1.0))
     # One record that is a few times what it was is no other unit, and it does not say whether that is 1,000 or 1,024.
-    sure = [factor for unit in UNITS if unit >= SURE and unit != 1024.0 for factor in (unit, 1 / unit)]
+    is_stuck = any(sign.varies[name].is_stuck for sign in episode.signs if name in sign.varies)
+    # In a smaller unit it varies the more.
+    sure = [
+        factor
+        for unit in UNITS
+        if unit >= SURE and unit != 1024.0
+        for factor in (unit, 1 / unit)
+        if not is_stuck or factor < 1
+    ]
     factor = min(sure, key=lambda factor: abs(each.value / factor - usual))
     if abs(usual) >= SURELY_AWAY * reach and abs(each.value / factor - usual) <= reach:
         return Rescaled(name, usual, factor)
