@@ -39,11 +39,7 @@ def is_little(sign: Sign, clusters: Sequence[NewCluster], left: Sequence[NewClus
     the alert names no feature, though it could, what came meanwhile has to be beside what was there; or nothing came,
     and it is over.
     """
-    before = [one for own in (clusters, left) for one in [each for each in own if each.time <= sign.time][-COMPARED:]]
-    spans = dict[str, float]()
-    for name in {name for cluster in before for name in cluster.centre}:
-        ends = [(each.centre[name], 2 * each.spread.get(name, 0.0)) for each in before if name in each.centre]
-        spans[name] = max(at + by for at, by in ends) - min(at - by for at, by in ends)
+    before, spans = _before(sign, clusters, left)
     if sign.values:
         # Those that are farther than what they usually are from end to end are why the records are unlike all before.
         far = [(name, each) for name, each in sign.values.items() if each.is_far] or [*sign.values.items()]
@@ -55,6 +51,40 @@ def is_little(sign: Sign, clusters: Sequence[NewCluster], left: Sequence[NewClus
     if not came:
         return bool(known) and len(spans) < PROJECTED and sign.ended > 0 and not sign.is_learned
     return all(any(_is_beside(each, other, spans) for other in known) for each in came)
+
+
+def _before(
+    sign: Sign, clusters: Sequence[NewCluster], left: Sequence[NewCluster]
+) -> tuple[list[NewCluster], dict[str, float]]:
+    """Return what was there before an alert opened, and how much of each feature that was."""
+    before = [one for own in (clusters, left) for one in [each for each in own if each.time <= sign.time][-COMPARED:]]
+    spans = dict[str, float]()
+    for name in {name for cluster in before for name in cluster.centre}:
+        ends = [(each.centre[name], 2 * each.spread.get(name, 0.0)) for each in before if name in each.centre]
+        spans[name] = max(at + by for at, by in ends) - min(at - by for at, by in ends)
+    return before, spans
+
+
+def named_by_cluster(sign: Sign, clusters: Sequence[NewCluster], left: Sequence[NewCluster]) -> dict[str, Value]:
+    """Return the feature that an alert without any is about: that in which the first cluster that came differs most.
+
+    It is compared with the nearest of those that were there.
+    """
+    before, spans = _before(sign, clusters, left)
+    came = next((each for each in clusters if sign.time < each.time <= (sign.ended or inf)), None)
+    if came is None or not before or len(spans) >= PROJECTED:
+        return {}
+
+    def far(other: NewCluster) -> dict[str, float]:
+        names = came.centre.keys() & other.centre.keys()
+        return {name: abs(came.centre[name] - other.centre[name]) / (spans[name] or inf) for name in names}
+
+    nearest = min(before, key=lambda each: (sum(far(each).values()), each.key))
+    name, way = max(far(nearest).items(), key=lambda each: (each[1], each[0]), default=("", 0.0))
+    if way <= BESIDE:
+        return {}
+    at, by = nearest.centre[name], 3 * nearest.spread.get(name, 0.0)
+    return {name: Value(came.centre[name], at - by, at + by)}
 
 
 def says_nothing(sign: Sign) -> bool:

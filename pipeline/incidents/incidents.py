@@ -15,7 +15,7 @@ from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_clo
 from resonance.pipeline.incidents.merging import MANY, again, with_fleet
 from resonance.pipeline.incidents.sentences import SHOWN, cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
-from resonance.pipeline.incidents.signs import Move, Sign, Value, seconds
+from resonance.pipeline.incidents.signs import Move, Sign, Value, rounded, seconds
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.stream_keys import readable
@@ -32,7 +32,7 @@ ABOUT_RECORDS: Final = 24
 """Records by which a drift may seem to have begun earlier than it did."""
 
 ROUNDED: Final = 0.001
-"""Part of another mean of a feature by which one that is beyond 0 is 0; of 1, by which shares add up to it."""
+"""By which shares add up to 1."""
 
 COLUMNS: Final = ("severity", "state", "what happened (times in UTC)")
 """Names of what `row_of` returns."""
@@ -330,10 +330,15 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         # Streams have levels of their own: of many what is usual is that of those whose values are named.
         if len(group) > 1 and (pairs := [pair for each in group if (pair := _ends(each, name, name in moves))]):
             usual, after = map(median, zip(*pairs, strict=True))
-        usual_shown = None if usual is None else _side(usual, after)
-        found.append({"feature": name, "value": _side(after, usual), "usual": usual_shown})
+        shown = (after, None) if usual is None else (rounded(after, usual), rounded(usual, after))
+        found.append({"feature": name, "value": shown[0], "usual": shown[1]})
     other: list[IncidentFeature] = [
-        {"feature": name, "value": varies[name].place, "usual": varies[name].before, "ratio": varies[name].ratio}
+        {
+            "feature": name,
+            "value": varies[name].place,
+            "usual": rounded(varies[name].before, varies[name].place),
+            "ratio": varies[name].ratio,
+        }
         for name in (noise if found else varies)
     ]
     return [*other, *found][:SHOWN]
@@ -360,11 +365,6 @@ def _ends(episode: Episode, name: str, is_moved: bool) -> tuple[float, float] | 
     return value and (value.usual, median(came or [value.value]))
 
 
-def _side(mean: float, other: float | None) -> float:
-    """Return a mean, or 0 where it is on the other side of it by next to nothing: a mean of logarithms is rounded."""
-    return 0.0 if other is not None and mean * other < 0 and abs(mean) <= ROUNDED * abs(other) else mean
-
-
 def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None, known: int) -> IncidentKind:
     """Return what happened."""
     if group[0].family == "passage":
@@ -383,8 +383,10 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
         if share >= ABRUPT or is_far or len(rules) > 1:
             return "broke"
     is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster", "emerged"))
+    came = [sign for sign in signs if sign.rule == "unlike"]
+    is_again = len({sign.place for sign in came}) < len(came)
     if "missing" in rules and is_known:
         return "other"  # What stands for a missing value may look like a drift, or a kind that is known.
     if not rules & {"unlike", "new_cluster", "emerged"}:
         return "drifted"
-    return "back" if is_known else "new_kind"
+    return "back" if is_known and (is_again or not any(sign.is_beyond for sign in came)) else "new_kind"

@@ -1,10 +1,11 @@
-"""Records on the way between kinds that a stream has, as when a machine starts and stops: they come and go."""
+"""Which alerts show what a stream has had: on its way between kinds, as when a machine starts and stops, or at all."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from math import inf
 from operator import attrgetter
+from statistics import median
 from typing import Final
 
 from resonance.pipeline.incidents.grouping import ALIKE, GAP_RECORDS, LONG_RECORDS, WINDOW_RECORDS, alike
@@ -51,14 +52,32 @@ def mark_passages(
         sign.is_passage = len([*islice(same, SEVERAL)]) == SEVERAL
 
 
-def _is_between(sign: Sign, clusters: Iterable[Sequence[NewCluster]]) -> bool:
-    """Whether all that an alert names is within what the clusters of its stream had until then."""
+def mark_new_ones(
+    signs: Iterable[Sign], clusters: Mapping[str, Sequence[NewCluster]], left: Mapping[str, Sequence[NewCluster]]
+) -> None:
+    """Mark the alerts that name what streams have not had, though their models may have taken it for what they know."""
+    earlier: dict[str, list[Sign]] = {}
+    for sign in sorted(signs, key=attrgetter("time", "key")):
+        if sign.rule == "unlike" and sign.values:
+            before = earlier.setdefault(sign.place, [])
+            kinds = (each.get(sign.place, ()) for each in (clusters, left))
+            is_new = not any((alike(sign.values, each.values) or 0.0) >= ALIKE for each in before[-COMPARED:])
+            sign.is_beyond = is_new and _is_between(sign, kinds) is False
+            before.append(sign)
+
+
+def _is_between(sign: Sign, clusters: Iterable[Sequence[NewCluster]]) -> bool | None:
+    """Whether all that an alert names is within what the clusters of its stream had until then; None without any."""
     before = [each for own in clusters for each in own[: bisect_right(own, sign.onset, key=_TIME)][-COMPARED:]]
+    found = list[bool]()
     for name, value in sign.values.items():
-        ends = [(each.centre[name], each.spread.get(name, 0.0)) for each in before if name in each.centre]
-        if not ends or not min(at - by for at, by in ends) <= value.value <= max(at + by for at, by in ends):
-            return False
-    return bool(sign.values)
+        means = [each.centre[name] for each in before if name in each.centre]
+        if not means:
+            return None
+        # The first cluster may be of all kinds, and wide: it has nothing beyond them.
+        reach = 2 * median(each.spread.get(name, 0.0) for each in before if name in each.centre)
+        found.append(min(means) - reach <= value.value <= max(means) + reach)
+    return all(found) if found else None
 
 
 def _stays(sign: Sign, clusters: Iterable[NewCluster], drifts: Iterable[Sign], pace: float) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 from resonance.pipeline.errors import minute, number, second
 from resonance.pipeline.incidents.grouping import Episode
 from resonance.pipeline.incidents.merging import MANY
-from resonance.pipeline.incidents.signs import STUCK, Sign
+from resonance.pipeline.incidents.signs import STUCK, Sign, rounded
 from resonance.pipeline.incidents.units import Rescaled
 from resonance.pipeline.task.alerts.sentences import length
 from resonance.pipeline.timestamps import canonical
@@ -48,7 +48,8 @@ def _swings(group: Sequence[Episode], since: str) -> str:
     newest = max(sign.onset for each in group for sign in each.signs)
     last = since and f", last {minute(canonical(round(1000 * newest)))}"
     seen = [*group[0].places.items()][:SHOWN]
-    places = ", ".join(f"{name} {number(low)} to {number(high)}" for name, (low, high) in seen)
+    ends = ((name, rounded(low, high), rounded(high, low)) for name, (low, high) in seen)
+    places = ", ".join(f"{name} {number(low)} to {number(high)}" for name, low, high in ends)
     return f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts{last}: {places}"
 
 

@@ -10,9 +10,9 @@ from operator import itemgetter
 from statistics import median
 from typing import Any, Final, get_args
 
-from resonance.pipeline.incidents.differences import beside, is_little
+from resonance.pipeline.incidents.differences import beside, is_little, named_by_cluster
 from resonance.pipeline.incidents.endings import ends_of
-from resonance.pipeline.incidents.passages import mark_passages
+from resonance.pipeline.incidents.passages import mark_new_ones, mark_passages
 from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, describes, seconds
 from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, heard, silences_of
 from resonance.pipeline.task.alerts.alert_table import place_of
@@ -278,7 +278,10 @@ class SignTable:
         for sign in found:
             if sign.rule == "unlike" and is_little(sign, own.get(sign.place, ()), left.get(sign.place, ())):
                 sign.is_little, sign.severity = True, "info"
+            elif sign.rule == "unlike" and not sign.values:
+                sign.values = named_by_cluster(sign, own.get(sign.place, ()), left.get(sign.place, ()))
         mark_passages(found, own, left, paces)
+        mark_new_ones(found, own, left)
         silences = silences_of(self._alerts, self._cleared)
         for sign in found:
             if sign.rule != "silent":

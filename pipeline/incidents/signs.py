@@ -13,6 +13,12 @@ NOISY: Final = 2.5
 STUCK: Final = 0.05
 """Part of what it varied that is left of a feature that is stuck."""
 
+BEYOND: Final = 1e-3
+"""Part of another mean by which one that is on the other side of 0 is 0."""
+
+NEXT_TO: Final = 1e-6
+"""The same of one on the same side: smaller ones are in another unit rather."""
+
 LITTLE: Final = 1e-4
 """Part of the way from where it was by which a feature that is stuck at 0 may seem to be beside it."""
 
@@ -20,6 +26,11 @@ LITTLE: Final = 1e-4
 def stuck_at(before: float, after: float) -> float:
     """Return where a feature is stuck, by its means: that of one at 0 is rounded."""
     return 0.0 if abs(after) <= LITTLE * abs(after - before) else after
+
+
+def rounded(mean: float, other: float) -> float:
+    """Return a mean, or 0 where it is next to nothing beside another one: a mean of logarithms is rounded."""
+    return 0.0 if abs(mean) <= (BEYOND if mean * other < 0 else NEXT_TO) * abs(other) else mean
 
 
 class Move(NamedTuple):
@@ -116,6 +127,8 @@ class Sign:
     """Of an alert `unlike`: whether what it shows differs by next to nothing beside what its stream has had."""
     is_passage: bool = False
     """Of an alert `unlike`: whether its stream was on the way between kinds that it has, as at other times."""
+    is_beyond: bool = False
+    """Of an alert `unlike`: whether it names what its stream has had neither in clusters nor in alerts before."""
     lacks: str = ""
     """Of an alert `missing`: the feature."""
     varies: Mapping[str, Move] = field(default_factory=dict)

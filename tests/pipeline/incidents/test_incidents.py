@@ -909,6 +909,31 @@ def test_what_is_off_for_the_third_time_has_broken_where_it_stays_or_is_no_way_b
     assert found[0]["kind"] == "broke"
 
 
+@pytest.mark.parametrize(("heat", "how"), [(40.0, "a rare, known kind"), (95.0, "a new kind")])
+def test_a_kind_is_known_where_its_stream_has_had_what_it_names(heat, how):
+    shown = [
+        named(alert("p1:d1", minute, known=1.0, unlike=6.0, records=8.0), heat=(heat, 60.0)) for minute in (500, 1_100)
+    ]
+    shown[1][1]["key"] += "again"
+    assert f"{how} of records since" in incidents(NIGHTS, shown[0])[0]["text"]
+    assert "a rare, known kind of records since 2026-05-06 08:13:00, 2 times" in incidents(NIGHTS, *shown)[0]["text"]
+
+
+def test_an_alert_that_names_nothing_names_what_the_cluster_that_came_differs_in():
+    shown = [alert("p1:d1", 300, unlike=5.0, records=5.0), emerged("p1:d1", 340, heat=12.0, load=3.0)]
+    (found,) = incidents(NIGHTS, *shown)
+    assert found["features"] == [{"feature": "load", "value": 3.0, "usual": 0.0}]
+
+
+def test_what_is_next_to_nothing_beside_what_was_or_is_there_is_zero():
+    (found,) = incidents(drift("p1:d1", 310, rpm=(1.4e-14, 92.0), fuel=(80.0, 1.5e-6), noise=(80.0, 1.5e-3)))
+    assert {each["feature"]: (each["value"], each["usual"]) for each in found["features"]} == {
+        "rpm": (92.0, 0.0), "fuel": (0.0, 80.0), "noise": (1.5e-3, 80.0),
+    }  # fmt: skip
+    waves = [drift("p1:d1", 240 + 300 * at, seq=at, rpm=((1e-9, 9.0), (9.0, 1e-9))[at % 2]) for at in range(4)]
+    assert "rpm 0 to 9" in incidents(*waves)[0]["text"]
+
+
 def test_streams_that_vary_and_that_are_off_at_the_same_time_are_not_one():
     noisy = drift("p0:d2", 310, noise=(5.0, 5.0, 6.0))
     noisy[1]["units"][0]["features"][0]["change"] = "widened"
