@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import copysign, inf
 from typing import Final
 
-from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value
+from resonance.pipeline.incidents.signs import STUCK, Move, NewCluster, Sign, Value
 
 LITTLE: Final = 0.01
 """Part of the range that a feature had in the cluster where it varied most: the least that it varies, or moves by."""
@@ -88,7 +88,10 @@ def named_by_cluster(sign: Sign, clusters: Sequence[NewCluster], left: Sequence[
 
 
 def says_nothing(sign: Sign) -> bool:
-    """Whether an alert is over that names no feature and shows nothing which differs from what was there."""
+    """Whether a sign is over that names no feature, or shows nothing which differs from what was there."""
+    if sign.rule == "drift":
+        is_calm = bool(sign.varies) and all(STUCK < move.ratio < 1 for move in sign.varies.values())
+        return sign.ended > 0 and (sign.is_little or (is_calm and not sign.moves))
     return sign.is_little and not sign.values and sign.ended > 0
 
 
@@ -132,4 +135,4 @@ def beside(moves: dict[str, Move], clusters: Sequence[NewCluster]) -> dict[str, 
         if way >= least:
             most = way / least if least else inf
             found[name] = move._replace(shift=copysign(min(abs(move.shift), most), move.shift))
-    return found or moves
+    return found

@@ -139,8 +139,10 @@ class Episode:
     @property
     def turns(self) -> bool:
         """Whether a feature went both ways by its drifts, and it shows nothing else."""
+        if not self.is_drift or len(self.signs) < 2:
+            return False
         sides = {(name, move.shift > 0) for sign in self.signs for name, move in sign.moves.items()}
-        return self.is_drift and any((name, not side) in sides for name, side in sides)
+        return any((name, not side) in sides for name, side in sides)
 
     def swings(self, sign: Sign) -> bool:
         """Whether a drift ends, in most of its features, where the drifts before have been."""
@@ -348,6 +350,8 @@ def _agreement(one: Episode, other: Episode) -> float | None:
     """Return in which share of their features two episodes are about the same; None where one says none."""
     if one.lacks or other.lacks:
         return float(not {*one.lacks}.isdisjoint(other.lacks))
+    if one.turns != other.turns:
+        return 0.0  # What goes to and fro has been about everywhere.
     of_records = alike(one.values, other.values)
     if one.moves and other.moves:
         names = one.moves.keys() & other.moves.keys()

@@ -133,8 +133,13 @@ def _incident(
     signs = _ordered(group)
     since = _since(ordered)
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
-    # Ways differ: the first one is as good as any.
-    features = _features(ordered[:1] if ordered[0].family == "passage" else ordered, known)
+    features = _features(ordered, known)
+    if ordered[0].family == "passage":
+        # Ways differ: the first one is as good as any.
+        way = next((each.values for each in ordered if each.values), {})
+        features = []
+        for name, value in [*way.items()][:SHOWN]:
+            features.append({"feature": name, "value": value.value, "usual": value.usual})
     common = [each for each in larger if 2 * len(each["streams"]) > known]
     if len(group) == 1:
         # What all streams did until a drift of one had settled is no part of it.
@@ -166,7 +171,7 @@ def _incident(
         "key": signs[0].key,
         "kind": kind,
         "text": "",
-        "severity": _severity(ordered, urgent or signs, known),
+        "severity": "info" if kind == "like_others" and not lasting else _severity(ordered, urgent or signs, known),
         "certainty": "sure" if len(group) >= MANY or len({sign.rule for sign in signs}) > 1 else "likely",
         "streams": streams,
         "known": known,

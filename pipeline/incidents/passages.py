@@ -50,6 +50,19 @@ def mark_passages(
         others = (*over[max(0, first - COMPARED) : first], *over[last : last + COMPARED])
         same = (each for each in others if (alike(sign.values, each.values) or 0.0) >= ALIKE)
         sign.is_passage = len([*islice(same, SEVERAL)]) == SEVERAL
+    ways: dict[str, list[Sign]] = {}
+    for sign in found:
+        if sign.is_passage:
+            ways.setdefault(sign.place, []).append(sign)
+    for sign in signs:
+        if sign.rule == "drift" and sign.moves and 0 < sign.ended < inf:
+            slack = WINDOW_RECORDS * paces.get(sign.place, 0.0)
+            # A drift that recovers has seen a way of which most records were.
+            sign.is_passage = any(
+                each.onset - slack <= sign.onset <= each.ended + slack and sign.moves.keys() <= each.values.keys()
+                for each in ways.get(sign.place, ())
+                if each.ended
+            )
 
 
 def mark_new_ones(

@@ -356,12 +356,13 @@ class SignTable:
             # Its end also names what a wave has done meanwhile.
             moves, varies = ({name: each[name] for name in first if name in each} for each in (moves, varies))
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
-        moves = beside(moves, [cluster for cluster in clusters if cluster.time <= onset])
+        some = beside(moves, [cluster for cluster in clusters if cluster.time <= onset])
+        is_little, moves = bool(moves) and not some and not varies, some or moves
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
             next(map(_without_features, drift.get("units", ())), ""),
             moves=moves, late=moves.keys() - _moves(("moved",), drift).keys(),
-            varies=varies,
+            varies=varies, is_little=is_little,
             instead=_instead(ended),
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",

@@ -124,9 +124,9 @@ class Sign:
     late: Collection[str] = ()
     """Features that only the end of a drift names, whose means are of all records until then."""
     is_little: bool = False
-    """Of an alert `unlike`: whether what it shows differs by next to nothing beside what its stream has had."""
+    """Of an alert `unlike`, or a drift: whether what it shows is next to nothing beside what its stream has had."""
     is_passage: bool = False
-    """Of an alert `unlike`: whether its stream was on the way between kinds that it has, as at other times."""
+    """Of an alert `unlike`, or a drift: whether its stream was on the way between its kinds, as at other times."""
     is_beyond: bool = False
     """Of an alert `unlike`: whether it names what its stream has had neither in clusters nor in alerts before."""
     lacks: str = ""

@@ -909,6 +909,24 @@ def test_what_is_off_for_the_third_time_has_broken_where_it_stays_or_is_no_way_b
     assert found[0]["kind"] == "broke"
 
 
+def test_a_drift_that_was_over_is_of_the_way_that_its_stream_was_on_or_said_where_it_differs_in_something():
+    over = output("drift_events", "p1:d1", 1_090, kind="recovered", opened=0, seq=1, units=[])
+    (found,) = incidents(NIGHTS, *ways("p1:d1", 200, 500, 1_000), drift("p1:d1", 1_030, heat=(60.0, 1.0)), over)
+    assert (found["kind"], found["drifts"], found["features"][0]["value"]) == ("back", 1, 35.0)
+    wide = emerged("p1:d1", 20, 0, heat=60.0, load=5.0)
+    wide[1]["after"][0]["spread"] = {"heat": 9.0}
+    calm = drift("p1:d1", 1_030)
+    calm[1]["units"] = changed("heat", "narrowed", shift=0.0, ratio=0.3)
+    for little in (drift("p1:d1", 1_030, heat=(60.0, 60.3)), calm):
+        assert (len(incidents(wide, little)), incidents(wide, little, over)) == (1, [])
+
+
+def test_what_goes_to_and_fro_is_not_one_with_what_is_off_in_another_stream():
+    waves = [drift("p0:d2", 240 + 300 * at, seq=at, heat=((6.2, 38.0), (38.0, 6.2))[at % 2]) for at in range(4)]
+    found = incidents(*waves, named(alert("p1:d1", 238), heat=(38.0, 6.2)))
+    assert sorted(each["streams"] for each in found) == [["p0:d2"], ["p1:d1"]]
+
+
 @pytest.mark.parametrize(("heat", "how"), [(40.0, "a rare, known kind"), (95.0, "a new kind")])
 def test_a_kind_is_known_where_its_stream_has_had_what_it_names(heat, how):
     shown = [
