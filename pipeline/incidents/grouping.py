@@ -171,6 +171,11 @@ class Episode:
         return list(dict.fromkeys(sign.lacks for sign in self.signs if sign.lacks))
 
     @property
+    def soon(self) -> set[str]:
+        """The features that its alerts name, and its drifts not only in the end."""
+        return {name for sign in self.signs for name in (*sign.moves, *sign.values) if name not in sign.late}
+
+    @property
     def varies(self) -> set[str]:
         """The features that vary more or less since."""
         return {name for sign in self.signs for name in sign.varies}

@@ -171,7 +171,7 @@ def _incident(
         "key": signs[0].key,
         "kind": kind,
         "text": "",
-        "severity": "info" if kind == "like_others" and not lasting else _severity(ordered, urgent or signs, known),
+        "severity": "info" if kind == "like_others" and not lasting else _severity(ordered, urgent or signs),
         "certainty": "sure" if len(group) >= MANY or len({sign.rule for sign in signs}) > 1 else "likely",
         "streams": streams,
         "known": known,
@@ -199,10 +199,10 @@ def _incident(
     return incident
 
 
-def _severity(group: Sequence[Episode], signs: Iterable[Sign], known: int) -> AlertSeverity:
+def _severity(group: Sequence[Episode], signs: Iterable[Sign]) -> AlertSeverity:
     """Return how urgent it is: that machines of a fleet come and go is ordinary, that one of them does may not be."""
     if group[0].family == "passage":
-        return "info" if len(group) >= min(MANY, known) else "warning"
+        return "info" if len(group) >= MANY else "warning"
     return max((sign.severity for sign in signs), key=_URGENCY.index)
 
 
@@ -286,8 +286,10 @@ def _has_become(mine: Mapping[str, float], theirs: Mapping[str, float], usual: M
 def _since(ordered: Sequence[Episode]) -> float:
     """Return when the first streams of an incident began; one that began far before most others does not count."""
     later = ordered[len(ordered) // 10 :]
-    first = later[0]
-    # What only drifts show began about then, rather too early: of many the middle is nearer, or what is known.
+    known = [each for each in later if each.is_known]
+    # Drifts began about then, rather too early.
+    first = known[0] if 2 * len(known) > len(later) else later[0]
+    # Of many the middle is nearer, or what is known.
     near = [each for each in later if each.began - first.began <= ABOUT_RECORDS * first.pace]
     first = first if first.is_known else next((each for each in near if each.is_known), near[(len(near) - 1) // 2])
     # To the minute of streams with a record a minute, or fewer: it is known to about a record.
@@ -307,10 +309,17 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
             moves.setdefault(name, []).append(move)
     if len(group) == 1 and len(centres) > 1:  # A stream that broke has records of many kinds.
         centres = [] if moves else centres[:1]
+    named, most = Counter[str](), 0
+    if len(group) >= MANY:
+        # What only the ends of drifts name, or few streams, is not what they have in common.
+        named.update(name for each in group for name in each.soon)
+        most = max(named.values(), default=0)
+        moves = {name: own for name, own in moves.items() if 2 * named[name] >= most} or moves
+    is_moved = 2 * sum(bool(each.moves) for each in group) > len(group) >= MANY
     values: dict[str, list[Value]] = {}
-    for episode in group if len(group) < MANY or not moves else ():
+    for episode in () if is_moved else group:
         for name, value in episode.values.items():
-            if name not in moves:
+            if name not in moves and 2 * named[name] >= most:
                 values.setdefault(name, []).append(value)
     weight = Counter({name: len(own) for name, own in (moves | values).items()})
     strength = {name: median(abs(move.shift) for move in own) for name, own in moves.items()}
@@ -340,7 +349,7 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     other: list[IncidentFeature] = [
         {
             "feature": name,
-            "value": varies[name].place,
+            "value": rounded(varies[name].place, varies[name].before),
             "usual": rounded(varies[name].before, varies[name].place),
             "ratio": varies[name].ratio,
         }

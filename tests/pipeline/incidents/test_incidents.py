@@ -921,6 +921,21 @@ def test_a_drift_that_was_over_is_of_the_way_that_its_stream_was_on_or_said_wher
         assert (len(incidents(wide, little)), incidents(wide, little, over)) == (1, [])
 
 
+def test_what_many_have_in_common_is_said_since_alerts_know_it_and_without_what_only_ends_of_drifts_name():
+    shown = []
+    for n, stream in enumerate(("p1:d1", "p0:d2", "p1:d3", "p0:d4")):
+        moved = drift(stream, 330, card=(1_900.0, 1_400.0))
+        moved[1]["since"]["time"] = output("", stream, 250)[1]["time"]  # It seems to have begun long before.
+        end = drift(stream, 900, seq=1, card=(1_900.0, 1_400.0), cash=(60.0, 40.0), version=(8.4, 8.5))[1]["units"]
+        # One names something else, too.
+        values = {"card": (400.0, 1_900.0)} | ({"heat": (22.0, 20.0)} if n == 1 else {})
+        shown += [named(alert(stream, 308 + n, records=6.0), **values), moved] if n < 3 else [moved]
+        shown.append(output("drift_events", stream, 900, kind="settled", opened=0, seq=1, units=end))
+    (found,) = incidents(*shown, streams=10)
+    assert (len(found["streams"]), [each["feature"] for each in found["features"]]) == (4, ["card"])
+    assert found["since"][11:16] == "04:56"
+
+
 def test_what_goes_to_and_fro_is_not_one_with_what_is_off_in_another_stream():
     waves = [drift("p0:d2", 240 + 300 * at, seq=at, heat=((6.2, 38.0), (38.0, 6.2))[at % 2]) for at in range(4)]
     found = incidents(*waves, named(alert("p1:d1", 238), heat=(38.0, 6.2)))
