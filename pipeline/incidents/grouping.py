@@ -357,15 +357,19 @@ def _agreement(one: Episode, other: Episode) -> float | None:
         return float(not {*one.lacks}.isdisjoint(other.lacks))
     if one.turns != other.turns:
         return 0.0  # What goes to and fro has been about everywhere.
-    of_records = alike(one.values, other.values)
+    of_moves = None
     if one.moves and other.moves:
         names = one.moves.keys() & other.moves.keys()
         same = [name for name in names if _moves_alike(one.moves[name], other.moves[name])]
-        # The mean of a drift may be under way; a record is not.
-        return max(len(same) / min(len(one.moves), len(other.moves)), of_records or 0.0)
-    # Streams have levels of their own: what is off says more than where all is.
+        of_moves = len(same) / min(len(one.moves), len(other.moves))
+        if of_moves >= ALIKE:
+            return of_moves
+    # The mean of a drift may be under way, and streams have levels of their own: a record says best what is off.
+    of_records = alike(one.values, other.values)
     if of_records is not None and of_records >= ALIKE:
         return of_records
+    if of_moves is not None:
+        return of_moves
     if one.centres and other.centres:
         return float(any(are_close(mine, yours) for mine in one.centres for yours in other.centres))
     for mine, yours in ((one, other), (other, one)):

@@ -199,11 +199,17 @@ def _incident(
     return incident
 
 
-def _severity(group: Sequence[Episode], signs: Iterable[Sign]) -> AlertSeverity:
-    """Return how urgent it is: that machines of a fleet come and go is ordinary, that one of them does may not be."""
+def _severity(group: Sequence[Episode], urgent: Iterable[Sign]) -> AlertSeverity:
+    """Return how urgent it is, by some of its signs."""
     if group[0].family == "passage":
+        # That machines of a fleet start and stop is ordinary; that one of them does may not be.
         return "info" if len(group) >= MANY else "warning"
-    return max((sign.severity for sign in signs), key=_URGENCY.index)
+    found = max((sign.severity for sign in urgent), key=_URGENCY.index)
+    # What several streams have become and stay is as urgent as a drift.
+    stays = (
+        sign.severity != "info" and sign.rule == "unlike" and sign.is_learned for each in group for sign in each.signs
+    )
+    return "warning" if found == "info" and len(group) > 1 and any(stays) else found
 
 
 def _meanwhile(signs: Iterable[Sign], larger: Incident) -> set[str]:

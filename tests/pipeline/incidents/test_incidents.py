@@ -1036,6 +1036,10 @@ def test_streams_with_levels_of_their_own_that_are_off_alike_are_one_incident():
     (found,) = incidents(*shown, streams=10)
     assert sorted(found["streams"]) == ["p0:d2", "p1:d1", "p1:d3"]
     assert [each["feature"] for each in found["features"]] == ["temp"]
+    # What they stay is as urgent as a drift, though no alert on it is open.
+    cleared = [alert(stream, 500, kind="cleared", outside=1.0) for stream in found["streams"]]
+    (learned,) = incidents(*shown, *cleared, streams=10)
+    assert (found["severity"], learned["severity"], learned["is_open"]) == ("critical", "warning", True)
 
 
 def test_a_stream_is_not_like_others_by_what_it_has_itself_in_their_change():
