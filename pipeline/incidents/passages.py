@@ -1,7 +1,7 @@
 """Which alerts show what a stream has had: on its way between kinds, as when a machine starts and stops, or at all."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from math import inf
 from operator import attrgetter
@@ -25,11 +25,12 @@ def mark_passages(
     clusters: Mapping[str, Sequence[NewCluster]],
     left: Mapping[str, Sequence[NewCluster]],
     paces: Mapping[str, float],
+    now: Callable[[str | None], float],
 ) -> None:
     """Mark the alerts on records that streams have again and again on the way from one of their `clusters` to another.
 
     A fault may be between what its stream has had, too, and soon be over: that does not come again and again. What is
-    `left` of clusters that others split from counts as well.
+    `left` of clusters that others split from counts as well. `now` returns until which time a stream is known.
     """
     stays: dict[str, list[Sign]] = {}
     for sign in signs:
@@ -40,7 +41,7 @@ def mark_passages(
         if sign.rule == "unlike" and not sign.is_known:
             own, rest = (each.get(sign.place, ()) for each in (clusters, left))
             pace = paces.get(sign.place, 0.0)
-            if _is_between(sign, (own, rest)) and not _stays(sign, own, stays.get(sign.place, ()), pace):
+            if _is_between(sign, (own, rest)) and not _stays(sign, own, stays.get(sign.place, ()), pace, now):
                 found.append(sign)
     over = sorted((sign for sign in found if sign.ended), key=attrgetter("onset", "key"))
     onsets = [sign.onset for sign in over]
@@ -93,10 +94,18 @@ def _is_between(sign: Sign, clusters: Iterable[Sequence[NewCluster]]) -> bool | 
     return all(found) if found else None
 
 
-def _stays(sign: Sign, clusters: Iterable[NewCluster], drifts: Iterable[Sign], pace: float) -> bool:
+def _stays(
+    sign: Sign,
+    clusters: Iterable[NewCluster],
+    drifts: Iterable[Sign],
+    pace: float,
+    now: Callable[[str | None], float],
+) -> bool:
     """Whether a stream was for long what an alert shows, or has stayed so: by a cluster that came, or by a drift."""
     slack, end = WINDOW_RECORDS * pace, sign.ended or inf
     if sign.count > LONG_RECORDS or (sign.is_learned and sign.count > WINDOW_RECORDS):
+        return True
+    if not sign.ended and now(sign.stream) - sign.onset > LONG_RECORDS * pace:
         return True
     return (sign.is_learned and any(sign.onset <= each.time <= end for each in clusters)) or any(
         sign.onset - slack <= each.onset <= end + slack and not sign.values.keys().isdisjoint(each.moves)

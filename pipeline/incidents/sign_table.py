@@ -280,7 +280,7 @@ class SignTable:
                 sign.is_little, sign.severity = True, "info"
             elif sign.rule == "unlike" and not sign.values:
                 sign.values = named_by_cluster(sign, own.get(sign.place, ()), left.get(sign.place, ()))
-        mark_passages(found, own, left, paces)
+        mark_passages(found, own, left, paces, self._now)
         mark_new_ones(found, own, left)
         silences = silences_of(self._alerts, self._cleared)
         for sign in found:

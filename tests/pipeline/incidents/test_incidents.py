@@ -891,13 +891,18 @@ def test_starts_and_stops_of_machines_are_one_incident_that_says_how_often_and_n
     (found,) = incidents(*kinds, *ways("p1:d1", 200, 500, 1_000))
     assert (found["kind"], found["severity"]) == ("back", "warning")
     # That of each machine is at times of its own, and the last of one may not be over yet.
-    all_ = [*ways("p1:d1", 200, 500), *ways("p0:d2", 850, heat=38.0), *ways("p1:d3", 1_250)][:-1]
+    all_ = [*ways("p1:d1", 200, 500), *ways("p0:d2", 850, heat=38.0), *ways("p1:d3", 1_300)][:-1]
     (found,) = incidents(*kinds, *all_)
     assert found["severity"] == "info"
     assert found["text"] == (
         "p1:d1, p0:d2, p1:d3: on the way between known kinds of records since 2026-05-06 03:13:00, 4 times, "
-        "last 2026-05-06 20:43, heat 35, usually 60"
+        "last 2026-05-06 21:33, heat 35, usually 60"
     )
+
+
+def test_what_lasts_is_no_way_between_kinds_however_often_it_was():
+    found = incidents(NIGHTS, *[*ways("p1:d1", 200, 500, 800, 1_100)][:-1])
+    assert [(each["kind"], each["severity"]) for each in found] == [("broke", "critical"), ("back", "warning")]
 
 
 @pytest.mark.parametrize(("heat", "shown"), [
