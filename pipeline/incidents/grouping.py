@@ -372,14 +372,14 @@ def _agreement(one: Episode, other: Episode) -> float | None:
         return of_moves
     if one.centres and other.centres:
         return float(any(are_close(mine, yours) for mine in one.centres for yours in other.centres))
-    for mine, yours in ((one, other), (other, one)):
-        if mine.moves and yours.centres:
-            return _fits({name: partial(_is_same, move) for name, move in mine.moves.items()}, yours.centres)
     if one.values and other.values:
         return of_records
     for mine, yours in ((one, other), (other, one)):
         if mine.moves and yours.values:
             return _fits_values(mine.moves, yours.values)
+    for mine, yours in ((one, other), (other, one)):
+        if mine.moves and yours.centres:
+            return _fits({name: partial(_is_same, move) for name, move in mine.moves.items()}, yours.centres)
     for mine, yours in ((one, other), (other, one)):
         if mine.values and yours.centres:
             return _fits({name: value.is_close for name, value in mine.values.items()}, yours.centres)

@@ -138,8 +138,8 @@ def _incident(
         # Ways differ: the first one is as good as any.
         way = next((each.values for each in ordered if each.values), {})
         features = []
-        for name, value in [*way.items()][:SHOWN]:
-            features.append({"feature": name, "value": value.value, "usual": value.usual})
+        for name, (value, usual) in [(name, (each.value, each.usual)) for name, each in way.items()][:SHOWN]:
+            features.append({"feature": name, "value": rounded(value, usual), "usual": rounded(usual, value)})
     common = [each for each in larger if 2 * len(each["streams"]) > known]
     if len(group) == 1:
         # What all streams did until a drift of one had settled is no part of it.

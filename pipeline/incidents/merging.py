@@ -106,8 +106,6 @@ def _comes_again(sign: Sign) -> bool:
 def _is_again(group: Sequence[Episode], before: Sequence[Episode]) -> bool:
     if group[0].family != before[0].family:
         return False
-    if group[0].family == "passage" and not {each.place for each in before}.isdisjoint(each.place for each in group):
-        return True
     if group[0].family != "silent":
         # One that came first may name other features than most.
         known = [sign.values for each in before for sign in each.signs][-COMPARED:]

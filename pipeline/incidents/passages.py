@@ -49,7 +49,7 @@ def mark_passages(
         gap = GAP_RECORDS * paces.get(sign.place, 0.0)
         first, last = bisect_left(onsets, sign.onset - gap), bisect_right(onsets, sign.onset + gap)
         others = (*over[max(0, first - COMPARED) : first], *over[last : last + COMPARED])
-        same = (each for each in others if (alike(sign.values, each.values) or 0.0) >= ALIKE)
+        same = (each for each in others if _is_same_way(sign, each))
         sign.is_passage = len([*islice(same, SEVERAL)]) == SEVERAL
     ways: dict[str, list[Sign]] = {}
     for sign in found:
@@ -64,6 +64,13 @@ def mark_passages(
                 for each in ways.get(sign.place, ())
                 if each.ended
             )
+
+
+def _is_same_way(sign: Sign, other: Sign) -> bool:
+    """Whether two alerts name about the same features, which are off alike: a fault may be in one of those of a way."""
+    common = len(sign.values.keys() & other.values.keys())
+    is_about = 2 * common >= max(len(sign.values), len(other.values))
+    return is_about and (alike(sign.values, other.values) or 0.0) >= ALIKE
 
 
 def mark_new_ones(

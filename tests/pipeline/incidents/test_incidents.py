@@ -900,6 +900,18 @@ def test_starts_and_stops_of_machines_are_one_incident_that_says_how_often_and_n
     )
 
 
+def test_a_fault_in_one_feature_of_a_way_between_kinds_is_none():
+    came = [*ways("p1:d1", 200, 500, 800)]
+    for each in came[::2]:
+        named(each, heat=(35.0, 60.0), load=(2.0, 5.0), noise=(4.0, 9.0))
+    kinds = split("p1:d1", 100, 1, {"heat": 60.0, "load": 5.0, "noise": 9.0}, {"heat": 12.0, "load": 0.0, "noise": 0.0})
+    fault = [*ways("p1:d1", 1_100)]
+    for each in fault:
+        each[1]["key"] += "fault"
+    broke, way = incidents(kinds, *came, *fault)
+    assert (broke["kind"], broke["severity"], way["kind"], way["signs"]) == ("broke", "critical", "back", 3)
+
+
 def test_what_lasts_is_no_way_between_kinds_however_often_it_was():
     found = incidents(NIGHTS, *[*ways("p1:d1", 200, 500, 800, 1_100)][:-1])
     assert [(each["kind"], each["severity"]) for each in found] == [("broke", "critical"), ("back", "warning")]
