@@ -28,6 +28,9 @@ POINT: Final = 1e-4
 PROJECTED: Final = 33
 """Features from which on alerts name none, as records are projected."""
 
+MANY_RECORDS: Final = 90
+"""Records that are unlike all before from which an alert is news though it names nothing."""
+
 COMPARED: Final = 200
 """Newest clusters that are looked at."""
 
@@ -92,7 +95,8 @@ def says_nothing(sign: Sign) -> bool:
     if sign.rule == "drift":
         is_calm = bool(sign.varies) and all(STUCK < move.ratio < 1 for move in sign.varies.values())
         return sign.ended > 0 and (sign.is_little or (is_calm and not sign.moves))
-    return sign.is_little and not sign.values and sign.ended > 0
+    # Many records that nothing explains are news by themselves.
+    return sign.is_little and not sign.values and sign.ended > 0 and sign.count <= MANY_RECORDS
 
 
 def _is_slight(value: Value, span: float) -> bool:

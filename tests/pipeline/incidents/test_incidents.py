@@ -867,6 +867,8 @@ def test_records_at_night_that_hardly_differ_beside_what_comes_by_day_are_no_bre
     made, over = alert("p1:d1", 300, unlike=5.0, records=5.0), alert("p1:d1", 400, kind="cleared", outside=0.0)
     # Of what was over, and differed in nothing that can be named, there is nothing to say.
     assert not incidents(NIGHTS, made, over)
+    many = alert("p1:d1", 400, kind="cleared", outside=0.0, unlike=120.0)
+    assert [each["severity"] for each in incidents(NIGHTS, made, many)] == ["info"]
     # What is open and cannot be named may be grave.
     (found,) = incidents(NIGHTS, made)
     assert (found["kind"], found["severity"]) == ("broke", "critical")
