@@ -171,6 +171,11 @@ class Episode:
         return list(dict.fromkeys(sign.lacks for sign in self.signs if sign.lacks))
 
     @property
+    def names_something(self) -> bool:
+        """Whether it has features."""
+        return bool(self.moves or self.centres or self.values or self.lacks or self.varies)
+
+    @property
     def soon(self) -> set[str]:
         """The features that its alerts name, and its drifts not only in the end."""
         return {name for sign in self.signs for name in (*sign.moves, *sign.values) if name not in sign.late}
@@ -319,7 +324,9 @@ class Group:
             return -1.0
         shares = [each for one in self.episodes[:COMPARED] if (each := _agreement(one, episode)) is not None]
         if not shares:
-            return 0.0 if apart <= WINDOW_RECORDS else -1.0
+            # One that names nothing is with several of its time, or with another such, but not with any one.
+            is_like = len(self.episodes) > 1 or first.names_something == episode.names_something
+            return 0.0 if is_like and apart <= WINDOW_RECORDS else -1.0
         return mean(shares) if sum(each >= ALIKE for each in shares) >= ALIKE * len(shares) else -1.0
 
 
@@ -327,7 +334,7 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
     """Group the episodes of several streams: those with features first, the others by time alone."""
     farthest = LONG_RECORDS * max((each.pace for each in found), default=0.0)
     by_time = sorted(((each.began, each.place, each) for each in found), key=itemgetter(0, 1))
-    has_features = [bool(each.moves or each.centres or each.values or each.lacks) for _, _, each in by_time]
+    has_features = [each.names_something for _, _, each in by_time]
     groups: list[Group] = []
     for turn in (has_features, [not each for each in has_features]):
         recent = [group for group in groups if not group.episodes[0].is_alone]

@@ -549,7 +549,9 @@ def test_streams_that_are_off_in_other_ways_are_not_one():
     ):
         found = incidents(*work, named(alert("p1:d1", 301), noise=(noise, 770.0)))
         assert [each["streams"] for each in found] == streams
-    # One that names nothing is with those of its time, not with what is of one stream alone.
+    # One that names nothing is with those of its time, not with any one, nor with what is of one stream alone.
+    moved = [drift(stream, 308, load=(2, 5)) for stream in ("p0:d0", "p0:d2", "p1:d3")]
+    assert [len(incidents(*moved[:count], alert("p1:d1", 305))) for count in (1, 3)] == [2, 1]
     found = incidents(named(alert("p1:d1", 300), noise=(500.0, 770.0)), alert("p0:d2", 302))
     assert [each["streams"] for each in found] == [["p0:d2"], ["p1:d1"]]
 
