@@ -72,6 +72,9 @@ class DriftUnit(TypedDict):
     """From which record on; of ``drift`` alone."""
     features: list[DriftFeature]
     """At most five, the strongest first."""
+    beside: NotRequired[bool]
+    """True of the stream with each feature beside what the other features of its records say: the strongest is where
+    they differ from what was usual, and what it was and is, is at usual values of the others."""
 
 
 class DriftEvent(TypedDict):

@@ -21,6 +21,8 @@ class IncidentFeature(TypedDict):
     """Its mean before; null where no drift says it."""
     ratio: NotRequired[float]
     """How many times as much it varies since, where its mean hardly moved; at most 0.05 of one that is stuck."""
+    beside: NotRequired[bool]
+    """True where what is usual is what the other features of the records say, or how far from that it usually is."""
 
 
 class Incident(TypedDict):

@@ -89,9 +89,9 @@ def _prepare(state: bytes) -> str:
 
 
 def _watch() -> bytes:
-    made = DriftWatch(3, leaps=1)
-    none = np.zeros(400, dtype=np.int64)
-    made.learn(rows(400, 3), none, np.arange(400), none)
+    made, none = DriftWatch(3, leaps=1, relations=1), np.zeros(400, dtype=np.int64)
+    for first in range(0, 1_600, 400):
+        made.learn(rows(400, 3, first)[: made.room], none[: made.room], none[: made.room], none[: made.room])
     return made.state()
 
 

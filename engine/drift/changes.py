@@ -1,12 +1,14 @@
 """The changes that a watch reports: what changed in a unit, and from when on."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 from resonance.engine.base import FloatArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.layout import Rules, WatchState
+from resonance.engine.drift.relations import relation_unit
 from resonance.engine.drift.shares import share_after
 from resonance.engine.drift.steps import step_change, step_evidence, step_ratio, steps_since
 
@@ -17,6 +19,8 @@ MOST: Final = 5
 """Most channels of a unit that are reported."""
 CLEAR: Final = 0.5
 """Evidence from which a channel, or a share, has part in a change."""
+BESIDE: Final = -1
+"""Number of the unit that is the stream with what is left of its features beside what the others say of them."""
 WIDER: Final = 1.33
 """Ratio of spreads from which two baselines differ."""
 _REACHES = 112, 960, 7600
@@ -69,7 +73,7 @@ class ChangedUnit:
     Attributes
     ----------
     unit : int
-        0: the stream; from 1 on a cell.
+        0: the stream; from 1 on a cell; -1: the stream, with each feature beside what the others say of it.
     cluster, was : int
         Id of the cluster that its records are answered with most, now and when the cell was made; -1 for none.
     features, share : bool
@@ -172,7 +176,7 @@ def strengths(state: WatchState, k: int) -> FloatArray:
     return np.stack((np.abs(state.cusum[k]) / limits, sizes, step_evidence(state, k)), axis=1)
 
 
-def _marked(state: WatchState, k: int, onset: int) -> Mark:
+def marked(state: WatchState, k: int, onset: int) -> Mark:
     """Return the mark at or before a record of the unit."""
     seen, level = int(state.seen[k]), 0
     while level < layout.LEVELS - 1 and seen - onset > _REACHES[level]:
@@ -235,7 +239,7 @@ def _onset_of_steps(state: WatchState, k: int, c: int) -> int:
     return max(int(state.seen[k]) - state.records + steps_since(state, c), 0)
 
 
-def _ratio_since(state: WatchState, one: tuple[int, int]) -> float:
+def ratio_since(state: WatchState, one: tuple[int, int]) -> float:
     """Return how many times as much a channel varies since it began to vary otherwise."""
     records = _records_since(state, one, int(float(state.size_onset[one])))
     q, al = float(state.size_cusum[one]), float(state.size[one])
@@ -243,6 +247,24 @@ def _ratio_since(state: WatchState, one: tuple[int, int]) -> float:
         return 1.0
     excess = q / records + (float(state.size_allowed[one]) if q > 0.0 else -float(state.size_allowed[one]))
     return max((al + excess / float(state.size_inverse_spread[one])) / al, 0.0)
+
+
+def clearest(channels: Sequence[ChangedChannel]) -> ChangedChannel:
+    """Return of some channels the one that changed by most of its spreads, in its mean or in how it varies."""
+    sizes = [abs(each.after - each.before) / each.spread + each.ratio for each in channels]
+    return channels[sizes.index(max(sizes))]
+
+
+def _beside(state: WatchState, unit: ChangedUnit) -> ChangedUnit:
+    """Return what changed beside what the other features say, where these are as usual as its relations are old."""
+    usual = 0.5 * (state.low + state.high)[: len(unit.before)]
+    way = usual - unit.before
+    channels = tuple(
+        replace(each, before=each.before + float(way[each.channel]), after=each.after + float(way[each.channel]))
+        for each in unit.channels
+    )
+    after = unit.after + way
+    return replace(unit, unit=BESIDE, cluster=-1, was=-1, channels=channels, before=usual, after=after)
 
 
 def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, share: float) -> ChangedUnit:
@@ -258,7 +280,7 @@ def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, shar
     if features >= CLEAR:
         c, which = divmod(int(each.argmax()), each.shape[1])
         onset = float((state.onset, state.size_onset)[which][k, c]) if which < 2 else _onset_of_steps(state, k, c)
-        since = _marked(state, k, int(onset))
+        since = marked(state, k, int(onset))
         strongest = each.max(axis=1)
         change: FeatureChange
         for c in np.argsort(-strongest, kind="stable")[:MOST].tolist():
@@ -283,9 +305,9 @@ def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, shar
             after[c] = _bounded(state, one, moved, float(after[c])) if c < d else after[c]
             # Few values far out can make the mean another one than what the sums begin at.
             after[c] += means[c] - clipped[c]
-            found = float(means[c]), float(after[c]), float(spreads[c]), _ratio_since(state, one)
+            found = float(means[c]), float(after[c]), float(spreads[c]), ratio_since(state, one)
             channels.append(ChangedChannel(c, change, max(s, q), *found))
-    return ChangedUnit(
+    unit = ChangedUnit(
         unit=k,
         cluster=int(state.name[k]) if k else -1,
         was=int(state.names[k]) if k else -1,
@@ -302,6 +324,7 @@ def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, shar
         after=after[:d],
         spread=spreads[:d],
     )
+    return _beside(state, unit) if k == relation_unit(state) else unit
 
 
 def ended_unit(state: WatchState, rules: Rules, k: int) -> ChangedUnit:
@@ -322,7 +345,7 @@ def ended_unit(state: WatchState, rules: Rules, k: int) -> ChangedUnit:
             found = float(old[c]), float(means[c]), float(width[c]), float(ratio[c])
             channels.append(ChangedChannel(c, change, 0.0, *found))
         before, after, spread = old[:d].copy(), means[:d], width[:d].copy()
-    return ChangedUnit(
+    unit = ChangedUnit(
         unit=k,
         cluster=int(state.name[k]) if k else -1,
         was=int(state.names[k]) if k else -1,
@@ -338,4 +361,9 @@ def ended_unit(state: WatchState, rules: Rules, k: int) -> ChangedUnit:
         before=before,
         after=after,
         spread=spread,
+    )
+    return (
+        _beside(state, replace(unit, channels=tuple(each for each in unit.channels if each.channel == state.named - 1)))
+        if k == relation_unit(state)
+        else unit
     )

@@ -19,6 +19,7 @@ from resonance.engine.drift.changes import (
 )
 from resonance.engine.drift.excursions import BACK, keep_home, keep_share
 from resonance.engine.drift.layout import Rules, WatchState
+from resonance.engine.drift.relations import forget_pairs
 from resonance.engine.drift.shares import share_evidence
 from resonance.engine.drift.steps import (
     concerns_units,
@@ -36,7 +37,7 @@ _SILENT = 0.1
 """Part of a share below which its cell has gone."""
 
 
-def _restart_features(state: WatchState, k: int, rules: Rules, base: int) -> None:
+def restart_features(state: WatchState, k: int, rules: Rules, base: int) -> None:
     """Keep what a unit was like, and begin to learn what it is like now."""
     state.previous[k], state.previous_spread[k] = state.old[k], state.old_spread[k]
     doublings = min(int(state.returns[k]), rules.returning)
@@ -62,7 +63,7 @@ def _restart_share(state: WatchState, k: int) -> None:
         getattr(state, name)[k] = 0.0
     state.share_threshold[k] = np.inf
     state.share_time[k] = 0
-    state.blocks[k], state.share_check[k], state.count[k] = 0, 16, 0
+    state.blocks[k], state.share_check[k], state.count[k] = 0, layout.FIRST_SHARE, 0
     state.share_flag[k] = 1
 
 
@@ -76,19 +77,25 @@ def _forget_sums(state: WatchState, stuck: list[int]) -> None:
     state.count[:] = 0
 
 
-def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list[ChangedUnit]]:
+def begin_episode(state: WatchState) -> bool:
+    """Open an episode unless one is open; return whether it is new."""
+    if state.open:
+        return False
+    state.open, state.start = 1, state.records - 1
+    state.moved_cells = state.moved_shares = state.gone = 0
+    state.episodes += 1
+    return True
+
+
+def raise_alarm(state: WatchState, rules: Rules) -> tuple[bool, list[ChangedUnit]]:
     """Open an episode, or let further units join it; return whether it is new, and what has changed in each unit."""
-    opens, found = not state.open, []
-    if opens:
-        state.open, state.start = 1, state.records - 1
-        state.moved_cells = state.moved_shares = state.gone = 0
-        state.episodes += 1
+    opens, found = begin_episode(state), []
     steps = step_evidence(state, 0)[: rules.d] >= CLEAR
     changes = {i: step_change(state, i) for i in np.flatnonzero(steps).tolist()}
     far = next((i for i in changes if changes[i] == "far"), -1)
     if stuck := [i for i in changes if changes[i] == "stuck"]:
         _forget_sums(state, stuck)
-    for k in range(units):
+    for k in range(state.cells + 1):
         each, share = strengths(state, k), share_evidence(state, k)
         if each.max() < CLEAR and share < CLEAR:
             continue
@@ -99,12 +106,14 @@ def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list
         if each[:, :2].max() >= CLEAR or (k == 0 and far >= 0):
             base = layout.BASE if k else layout.STREAM_BASE
             keep_home(state, k, rules, each, far if k == 0 else -1)
-            _restart_features(state, k, rules, base)
+            restart_features(state, k, rules, base)
+            if k == 0:
+                forget_pairs(state)
             if k == 0:
                 state.steady = state.records
                 if state.returns[0] == 0:
                     state.bottom[:] = state.top[:] = state.last
-            state.moved_cells += k > 0
+            state.moved_cells += 0 < k <= state.cells
         if share >= CLEAR:
             keep_share(state, k)
             _restart_share(state, k)
@@ -137,14 +146,14 @@ def _share_is_back(state: WatchState, k: int) -> bool:
 
 
 @jit
-def is_settling(state, rules, units):
+def is_settling(state, rules):
     """Whether an episode is open in which a unit concerned has no new baseline yet, unless it has lasted for long."""
     if state.open == 0 or not concerns_units(state):
         return False
     lasted = state.records - 1 - state.start
     if lasted < rules.hold:
         return True
-    for k in range(units):
+    for k in range(len(state.seen)):
         features = state.flag[k] == 1 and state.watched[k] == 0
         if features or (state.share_flag[k] == 1 and not state.share_threshold[k] < np.inf):
             return lasted < _LONGEST * rules.hold
@@ -152,27 +161,27 @@ def is_settling(state, rules, units):
 
 
 @jit
-def is_over(state, rules, units):
+def is_over(state, rules):
     """Whether an episode is open, has lasted, and waits for nothing: no baseline, and nothing that is stuck or noisy.
 
     What is noisy beside changes of units, or for long, is usual.
     """
     lasted = state.records - 1 - state.start
-    if state.open == 0 or lasted < rules.hold or is_settling(state, rules, units) or is_any_stuck(state):
+    if state.open == 0 or lasted < rules.hold or is_settling(state, rules) or is_any_stuck(state):
         return False
     return lasted >= _LONGEST * rules.hold or concerns_units(state) or not state.held.any()
 
 
-def end_episode(state: WatchState, rules: Rules, units: int) -> tuple[ChangeKind, list[ChangedUnit]]:
+def end_episode(state: WatchState, rules: Rules) -> tuple[ChangeKind, list[ChangedUnit]]:
     """End the open episode; return how it ended, and what its units are like."""
     # What was noisy for long is usual from now on; what goes on in the next episode is not over.
     back, found = bool(concerns_units(state) or not state.held.any()), list[ChangedUnit]()
-    if is_over(state, rules, units):
+    if is_over(state, rules):
         take_steps(state)
     state.open = 0
     state.episodes += 1
     state.outages += int((state.wanted == BACK).any())
-    for k in range(units):
+    for k in range(len(state.seen)):
         if not (state.flag[k] or state.share_flag[k]):
             continue
         if state.flag[k] and not _features_are_back(state, k, rules):

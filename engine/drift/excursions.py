@@ -134,10 +134,10 @@ def is_any_back(state: WatchState) -> bool:
     return bool(((state.wanted == BACK) & (state.watched == 0)).any())
 
 
-def come_back(state: WatchState, rules: Rules, units: int) -> bool:
+def come_back(state: WatchState, rules: Rules) -> bool:
     """Let units go on that are back, of the stream with all its cells; return whether all of the episode are."""
     whole = state.wanted[0] == BACK and not state.watched[0]
-    for k in range(units):
+    for k in range(len(state.seen)):
         if (state.wanted[k] > 0.0 and whole) or (state.wanted[k] == BACK and not state.watched[k]):
             _restore(state, k, rules)
         elif state.watched[k] and (whole or k == 0):
@@ -152,5 +152,4 @@ def come_back(state: WatchState, rules: Rules, units: int) -> bool:
         if whole:
             state.rise[k] = state.fall[k] = 0.0
     state.count[:] = 0
-    flagged = state.flag[:units] == 1
-    return bool((state.wanted[:units][flagged] == BACK).all() and not state.share_flag.any() and not state.held.any())
+    return bool((state.wanted[state.flag == 1] == BACK).all() and not state.share_flag.any() and not state.held.any())

@@ -1,7 +1,8 @@
 """How a watch lies in memory: units, their channels, the shares of the cells, and marks of when they were where.
 
-Unit 0 is the stream as a whole, the others are its cells. A channel is a feature or, from two features on, one of two
-signed sums of all features.
+Unit 0 is the stream as a whole, the others are its cells; where relations are followed, the last one is the stream
+with what is left of each feature beside what the others say of it. A channel is a feature or, from two features on, one
+of two signed sums of all features.
 
 After it the parameters, and a watch as arrays without room to spare, checked when it comes back.
 """
@@ -38,11 +39,17 @@ CLIP = 3.0  # spreads beyond which a value counts as one at this distance
 FLOOR = 1e-3  # least range of a feature, in prepared units
 FARTHEST = 1000.0  # ranges beyond which the mean of late does not follow a value
 SHARE_BLOCK = 64  # records of a block of shares
+FIRST_SHARE = 16  # blocks of the first baseline of a share
 STRIDE = 512  # records between two looks at the cells; no batch goes beyond a multiple of them
 EARLY = 2_048  # records up to which any other number of clusters makes other cells
 SMALL = 3  # parts of the mean size of clusters below which one more of them makes no other cells
 YOUNG = 65_536  # records after which cells are taken anew after a change alone
 MOST_CHANNELS = 8_192
+MOST_RELATED = 24  # features up to which each is compared with what the others say
+HOURS = 4  # two waves a day, each with one a quarter later, with which features are compared as with each other
+FIRST_PAIRS = 256  # records that the first relations are of
+DEPENDENT = 8.0  # inflation from which on what is left of a feature is not watched: something unseen moves it
+STILL = 256  # records after which a feature is still apart that has changed, at least
 DOWN = 0.6  # part of its threshold that a narrowed feature needs
 
 _ANY = {"low": -(2**63), "high": 2**63 - 1}
@@ -52,6 +59,7 @@ _step = partial(floats, "d", most=1e300, columns="steps")
 _share = partial(floats, "units", most=1e300, columns="share")
 _number = partial(ints, "units", columns="number")
 _return = partial(floats, "units", most=1e300, columns="return")
+_related = partial(floats, "related", most=1e300, columns="relation")
 
 LEVELS, KEPT = 3, 16
 """Every 8th, 64th and 512th record of a unit is marked; 16 marks of each are kept."""
@@ -83,6 +91,12 @@ class WatchState(Table):
     next_look: int = ints(low=STRIDE, rows="head")  # records at which the cells of a young stream are looked at
     steady: int = ints(high="records", rows="head")  # record after which its steps may be other ones
     outages: int = ints(high="records", rows="head")  # episodes so far after which units were as before
+    paired: int = ints(high="records", rows="head")  # records that `products` are of
+    refit: int = ints(low=FIRST_PAIRS, rows="head")  # of them at which relations are fitted anew
+    still: int = ints(low=STILL, rows="head")  # records after which a feature is still apart that has changed
+    paired_before: int = ints(high="records", rows="head")  # and of how many records
+    named: int = ints(high=MOST_RELATED, rows="head")  # the feature reported last, from 1 on
+    apart: int = ints(rows="head")  # record of the unit at which a feature is looked at that may be apart; 0 for none
 
     middle: FloatArray = _channel()  # of the range
     gain: FloatArray = _channel()  # 1 / width of the range; during the first records the sum of squares
@@ -152,7 +166,7 @@ class WatchState(Table):
     bases: IntArray = _number()  # baselines so far
     returns: IntArray = _number()  # of these, the ones where it has been before
     blocks: IntArray = _number()  # blocks of its share
-    share_check: IntArray = _number(low=16)
+    share_check: IntArray = _number(low=FIRST_SHARE)
     share_flag: IntArray = _number(high=1)
     count: IntArray = _number()  # records in the present block
     share_bases: IntArray = _number()
@@ -192,12 +206,30 @@ class WatchState(Table):
     home: FloatArray = floats("units", len(HOME) + len(HOME_STEPS), "channels", low=-1e300, high=math.inf)
     home_share: FloatArray = floats("units", len(HOME_SHARE) + 1, low=-1e300, high=math.inf)
 
+    # Of the stream: how features follow from the others, in prepared units but for `products` and `sums`.
+    weight: FloatArray = floats("related", "related", most=1e300)  # a row for each; its own is 1 where it is followed
+    level: FloatArray = _related()
+    low: FloatArray = _related()  # between which they say what the others are
+    high: FloatArray = _related()
+    width: FloatArray = _related()  # least range of what is left of a feature
+    products: FloatArray = floats("related", "related", most=1e300)  # sums of late records, below the diagonal
+    sums: FloatArray = _related()
+    sums_before: FloatArray = _related()  # those at which a feature may have become apart
+    at: FloatArray = _related()  # what they count from, and 1 / the spread that they count in
+    scale: FloatArray = _related()
+
     mark: IntArray = ints("units", LEVELS, KEPT, **_ANY)  # offsets of marked records, by level
     mark_time: IntArray = ints("units", LEVELS, KEPT, **_ANY)
     centre: FloatArray = floats("cells", "d", most=MAGNITUDE)  # what each cell is nearest to
     names: IntArray = ints("units", **_ANY)  # the first name of each unit
     sign: FloatArray = floats("d", stored=False)  # in the second sum: -1 at an odd number of one bits, else 1
     room: FloatArray = floats(3, "channels", stored=False)  # for the values of a record while a unit takes it
+    pair: FloatArray = floats("related", stored=False)  # a record, and where the waves of a day are
+    left: FloatArray = floats("d", stored=False)  # of a record, what the others do not say of each feature
+
+
+OF_STREAM = "steps", "weight", "products", "relation"
+"""What there is of a stream alone."""
 
 
 def _fields_before(name: str, field: str) -> list[str]:
@@ -220,14 +252,26 @@ def most_cells(dimension: int, wanted: int) -> int:
     return max(min(wanted, MOST_CHANNELS // channels_of(dimension) - 1), 0)
 
 
-def new_state(dimension: int, cells: int) -> WatchState:
+def related_of(given: Mapping[str, Any], dimension: int) -> int:
+    """Return of how many features and waves of a day relations are followed; 0 where they are not."""
+    return dimension + HOURS if given["relations"] and dimension <= MOST_RELATED else 0
+
+
+def sizes_of(dimension: int, cells: int, related: int) -> dict[str, int]:
+    """Return the lengths of the axes of a watch."""
+    units = cells + 1 + (related > 0)
+    return {"units": units, "cells": cells, "channels": channels_of(dimension), "d": dimension, "related": related}
+
+
+def new_state(dimension: int, cells: int, related: int) -> WatchState:
     """Return the state of a watch before its first record, with room for `cells`."""
-    state = new(WatchState, units=cells + 1, cells=cells, channels=channels_of(dimension), d=dimension)
+    state = new(WatchState, **sizes_of(dimension, cells, related))
+    state.refit, state.still = FIRST_PAIRS, STILL
     state.sign[:] = [-1.0 if i.bit_count() % 2 else 1.0 for i in range(dimension)]
     state.next_look = STRIDE
     state.check[:] = BASE
     state.check[0] = STREAM_BASE
-    state.share_check[:] = 16
+    state.share_check[:] = FIRST_SHARE
     state.share_threshold[:] = np.inf
     return state
 
@@ -239,6 +283,7 @@ PARAMETERS = (
     Parameter("ordinary", int, 5, "returns after which all between a unit's places is ordinary", 1, 1_000_000),
     Parameter("returning", int, 0, "returns of a unit each of which doubles the records of its next baseline", 0, 8),
     Parameter("leaps", int, 0, "whether rare flags, steps, and ranges that do not hold, are looked after", 0, 1),
+    Parameter("relations", int, 0, "whether each feature is compared with what the others say of it", 0, 1),
     Parameter("cells", int, 32, "cells, at most", 0, 64),
 )
 
@@ -300,8 +345,8 @@ def _wide(own: NDArray[Any], name: str) -> IntArray:
 
 def packed_state(state: WatchState) -> dict[str, NDArray[Any]]:
     """Return the arrays that `put_state` reads: of the units in use alone."""
-    arrays = packed(state, units=state.cells + 1, cells=state.cells)
-    arrays["home"] = arrays["home"][state.wanted[: state.cells + 1] > 0.0]
+    arrays = packed(state)
+    arrays["home"] = arrays["home"][state.wanted > 0.0]
     # Times are those before the last one; 1 for none.
     times, last = arrays["mark_time"], arrays["mark_time"].max(initial=0)
     arrays |= {"mark_time": np.where(times == 0, 1, times - last), "last_mark": np.array([last])}
@@ -314,16 +359,16 @@ def put_state(state: WatchState, arrays: Mapping[str, NDArray[Any]]) -> None:
     last = arrays["last_mark"]
     require(last.dtype == np.int64 and last.shape == (1,), "last_mark")
     wide["mark_time"] = np.where(wide["mark_time"] == 1, 0, wide["mark_time"] + last)
-    units, channels = state.mean.shape
+    units, related = len(state.seen), len(state.level)
     # Of the others it says nothing.
     followed = arrays["return"][:, 0] > 0.0
     require(arrays["home"].shape == (followed.sum(), *state.home.shape[1:]), "home")
     wide["home"] = np.zeros((len(followed), *state.home.shape[1:]))
     wide["home"][followed] = arrays["home"]
-    sizes = {"units": units, "cells": units - 1, "channels": channels, "d": len(state.sign)}
-    found = checked(WatchState, {**arrays, **wide}, **sizes)
-    put(state, found)
-    require(state.cells == units - 1, "cells")
+    cells, d = len(state.centre), len(state.sign)
+    put(state, checked(WatchState, {**arrays, **wide}, **sizes_of(d, cells, related)))
+    require(state.cells == cells, "cells")
+    require((state.paired == 0 or (state.scale > 0.0).all()) and (state.low <= state.high).all(), "relations")
     base = np.full(units, BASE)
     base[0] = STREAM_BASE
     require((state.check >= base).all(), "checks")

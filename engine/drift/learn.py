@@ -2,9 +2,11 @@
 
 import numpy as np
 from resonance.engine.drift import layout
+from resonance.engine.drift.cells import nearest_cell, vote
 from resonance.engine.drift.episode import is_over, is_settling
 from resonance.engine.drift.excursions import is_back
 from resonance.engine.drift.ranges import LATE, LEAST_VARIANCE, measure_again, measure_range, own_records
+from resonance.engine.drift.relations import add_pairs, is_due, relation_unit, set_left
 from resonance.engine.drift.shares import close_share_block
 from resonance.engine.drift.steps import HELD_STUCK, follow_steps, is_any_stuck, may_be_stuck
 from resonance.kernels.arithmetic import correlation_time, inline, jit
@@ -129,6 +131,7 @@ def take_baseline(state, k, rules, records, base):
     variance, variance_q = _measure(state, k, rules, records)
     first = state.watched[k] == 0
     far, blind, returning = 0.0, False, rules.returning > 0 and state.returns[k] > 0
+    rest = k == relation_unit(state)
     for i in range(state.mean.shape[1]):
         up = down = 0.0
         rho, beta = state.inverse_spread[k, i], state.size_inverse_spread[k, i]
@@ -147,7 +150,7 @@ def take_baseline(state, k, rules, records, base):
         t = _inflation(blocks, state.mean[k, i], variance[i], known, own, late, rules.leaps) if own >= base else np.inf
         # Where it is unknown for what goes to and fro, it is for absolute values, and sums that hold the feature.
         blind |= returning and t == np.inf
-        t = np.inf if blind and i >= rules.d else t
+        t = np.inf if (blind and i >= rules.d) or (rest and t > layout.DEPENDENT) else t
         hidden = returning and t == np.inf
         if first or state.threshold[k, i] == np.inf or t == np.inf:
             state.cusum[k, i], state.onset[k, i] = 0.0, state.seen[k]
@@ -167,6 +170,7 @@ def take_baseline(state, k, rules, records, base):
         t = np.inf
         if not hidden and own >= base:
             t = _inflation(blocks, state.size[k, i], variance_q[i], known, own, late, rules.leaps)
+            t = np.inf if rest and t > layout.DEPENDENT else t
         if first or state.size_threshold[k, i] == np.inf or t == np.inf:
             state.size_cusum[k, i], state.size_onset[k, i] = 0.0, state.seen[k]
         allowance = 0.5 * rules.step + _ERRORS * np.sqrt(min(t, own) / own)
@@ -198,7 +202,9 @@ def _standardise(state, k, rules, x, value, clipped, size, still, lacks):
     Of a feature that has been reported as stuck, and of sums that hold one, the means of a watched unit stand for them.
     What a record lacks, and sums that hold it, are NaN: they are as if it had not come.
     """
-    d, hidden = rules.d, False
+    d = rules.d
+    # Of what is left of features sums say nothing.
+    hidden = k == relation_unit(state)
     for i in range(d):
         if lacks and np.isnan(x[i]):
             value[i], clipped[i] = np.nan, 0.0
@@ -368,48 +374,26 @@ def _check_baseline(state, k, rules, alarm):
     state.check[k] = 2 * records
 
 
-_MOST_VOTES = 64
-
-
 @jit
-def _nearest(state, cells, x, still, lacks):
-    """Return the cell whose centre is nearest, the first of equally near ones; what is stuck says nothing of it.
+def _learn_relations(state, rules, x, offset, time):
+    """Let the unit of what is left of the features take a record; return whether relations are to be looked at.
 
-    It is -1 of a record that lacks all else.
+    That is where a feature may be apart from the others, where that has become clear, or where relations are due.
     """
-    best, found = np.inf, -1
-    for c in range(cells):
-        centre, total, own = state.centre[c], 0.0, len(x)
-        for i in range(0 if lacks or still else own):
-            e = x[i] - centre[i]
-            total += e * e
-        for i in range(own if lacks or still else 0):
-            if np.isnan(x[i]) or state.held[i] >= HELD_STUCK:
-                own -= 1
-                continue
-            e = x[i] - centre[i]
-            total += e * e
-        if total < best and own > 0:
-            best, found = total, c
-    return found
-
-
-@jit
-def _vote(state, k, answer):
-    """Let a record's cluster vote for the name of its cell."""
-    if answer == state.name[k]:
-        state.vote[k] = min(state.vote[k] + 1, _MOST_VOTES)
-    elif state.vote[k] > 0:
-        state.vote[k] -= 1
-    else:
-        state.name[k], state.vote[k] = answer, 1
+    k, alarm = len(state.seen) - 1, False
+    if set_left(state, x, time):
+        alarm = learn_record(state, k, rules, state.left, offset, time, False, True)
+    add_pairs(state, rules.d)
+    if state.apart:
+        return state.apart <= state.seen[k]
+    return alarm or is_due(state)
 
 
 @jit
 def learn_batch(state, rules, X, answers, offsets, times, grain, start):
     """Watch a batch from record `start` on, until there is an alarm, an episode is over, or the batch ends.
 
-    Return the first record that was not watched, and whether there is an alarm.
+    Return the first record that was not watched, whether there is an alarm, and whether to look at relations.
     """
     cells, batch = state.cells, borrow(X)
     units, still = cells + 1 if cells > 1 else 1, is_any_stuck(state)
@@ -419,15 +403,17 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
         lacks = is_partial(x)
         rough = rules.leaps > 0 and follow_steps(state, rules, x, grain[t % len(grain)], lacks)
         # While baselines are new ones a change of steps waits: their end would say nothing of it.
-        rough = rough and state.watched[0] == 1 and not is_settling(state, rules, units)
+        rough = rough and state.watched[0] == 1 and not is_settling(state, rules)
         if state.records % layout.BLOCK == 0:
             still = is_any_stuck(state)
-        alarm = learn_record(state, 0, rules, x, offset, time, still, lacks) | rough
+        alarm, is_apart = learn_record(state, 0, rules, x, offset, time, still, lacks) | rough, False
+        if len(state.level) > 0 and not (lacks or still):
+            is_apart = _learn_relations(state, rules, x, offset, time)
         if units > 1:
-            k = _nearest(state, cells, x, still, lacks) + 1
+            k = nearest_cell(state, cells, x, still, lacks) + 1
             if k > 0:
                 state.count[k] += 1
-                _vote(state, k, answers[t])
+                vote(state, k, answers[t])
                 alarm |= learn_record(state, k, rules, x, offset, time, still, lacks)
         if units > 1 and state.records % layout.SHARE_BLOCK == 0:
             # While a feature is stuck, or may be, records go to other cells, or to none.
@@ -435,6 +421,6 @@ def learn_batch(state, rules, X, answers, offsets, times, grain, start):
             for k in range(1, units) if is_known or rules.leaps == 0 else range(0):
                 alarm |= close_share_block(state, k, rules, offset, time)
             state.count[:] = 0
-        if alarm or is_over(state, rules, units):
-            return t + 1, alarm
-    return len(batch), False
+        if alarm or is_apart or is_over(state, rules):
+            return t + 1, alarm, is_apart
+    return len(batch), False, False

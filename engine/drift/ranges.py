@@ -2,6 +2,7 @@
 
 import numpy as np
 from resonance.engine.drift import layout
+from resonance.engine.drift.relations import relation_unit
 from resonance.kernels.arithmetic import inline, jit
 
 LEAST_VARIANCE = 0.25
@@ -16,6 +17,12 @@ LATE = 8
 def own_records(state, k, i, records):
     """Return how many records of a unit, of so many behind the first 32, the sums of a channel are made of."""
     return records - state.began[k, i] - state.lacked[k, i]
+
+
+@inline
+def _least(state, k, i):
+    """Return the least range of a feature of a unit."""
+    return max(state.width[i], layout.FLOOR) if k == relation_unit(state) else layout.FLOOR
 
 
 @jit
@@ -34,7 +41,7 @@ def measure_range(state, k, rules, seen, x):
         state.gain[k, i] += e * (x[i] - state.middle[k, i])
     if seen == layout.RANGE - 1:
         for i in range(d):
-            least = max(state.old_spread[k, i], layout.FLOOR) if rules.leaps else layout.FLOOR
+            least = max(state.old_spread[k, i], _least(state, k, i)) if rules.leaps else layout.FLOOR
             state.gain[k, i] = 1.0 / max(np.sqrt(state.gain[k, i] / max(31 - state.lacked[k, i], 1)), least)
             state.lacked[k, i] = 0.0
         state.middle[k, d:], state.gain[k, d:] = 0.0, 1.0
@@ -55,13 +62,14 @@ def measure_again(state, k, rules, records, base):
         if state.watched[k] == 1 and state.threshold[k, i] < np.inf:
             continue
         g, at = state.gain[k, i], state.whole[k, i] / own
-        variance, is_least = max(state.power[k, i] / own - at * at, 0.0), g * layout.FLOOR >= 1.0
+        variance, least = max(state.power[k, i] / own - at * at, 0.0), _least(state, k, i)
+        is_least = g * least >= 1.0
         # A flag that was not set at first is cut whenever it is.
         is_narrow = state.squares[k, i] > _TOO_NARROW * own or (is_least and variance > _TOO_NARROW)
         if not is_narrow and (variance >= LEAST_VARIANCE or is_least):
             continue
         state.middle[k, i] += at / g
-        state.gain[k, i] = 1.0 / max(np.sqrt(variance) / g, layout.FLOOR)
+        state.gain[k, i] = 1.0 / max(np.sqrt(variance) / g, least)
         _forget(state, k, i, records)
         found = True
     for i in range(rules.d, state.mean.shape[1]) if found else range(0):

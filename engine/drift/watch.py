@@ -1,12 +1,14 @@
 """The watch of a stream as its users see it: records in, changes out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from resonance.engine.base import Cluster, FloatArray, IntArray
 from resonance.engine.drift import layout
+from resonance.engine.drift.apart import look_at_relations
 from resonance.engine.drift.changes import ChangedUnit, ChangeKind, DriftChange, change_of
 from resonance.engine.drift.episode import end_episode, is_over, is_settling, raise_alarm
 from resonance.engine.drift.excursions import come_back, is_any_back
@@ -17,16 +19,18 @@ from resonance.engine.drift.layout import (
     new_state,
     packed_state,
     put_state,
+    related_of,
     rules_from,
 )
 from resonance.engine.drift.learn import learn_batch
+from resonance.engine.drift.relations import inverse, relation_unit, rescale_relations
 from resonance.engine.drift.steps import HELD_NOISY, is_any_stuck
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import require, stored_fields
 
-REVISION: Final = 7
+REVISION: Final = 8
 """Raised with every change that alters what a watch reports, or the members of its state."""
 
 KIND: Final = "drift"
@@ -69,7 +73,7 @@ class DriftWatch(Parametrised):
         self.dimension = dimension
         self._most = most_cells(dimension, self._given["cells"])
         self._rules = rules_from(self._given, dimension)
-        self._state = new_state(dimension, 0)
+        self._state = new_state(dimension, 0, related_of(self._given, dimension))
 
     @staticmethod
     def takes(dimension: int) -> bool:
@@ -90,10 +94,6 @@ class DriftWatch(Parametrised):
     def cells(self) -> int:
         """Cells that are watched apart; one alone is not."""
         return self._state.cells
-
-    @property
-    def _units(self) -> int:
-        return self.cells + 1 if self.cells > 1 else 1
 
     @property
     def is_open(self) -> bool:
@@ -136,20 +136,24 @@ class DriftWatch(Parametrised):
 
     def _learned(self, batch: FloatArray, *columns: IntArray | FloatArray) -> Iterator[_Happened]:
         """Watch a batch; yield what happens to episodes."""
-        units, done, state = self._units, 0, self._state
+        done, state = 0, self._state
         while done < len(batch):
-            done, alarm = learn_batch(state, self._rules, batch, *columns, done)
+            done, alarm, is_apart = learn_batch(state, self._rules, batch, *columns, done)
             if alarm and is_any_back(state):
-                if come_back(state, self._rules, units):
-                    yield done - 1, *end_episode(state, self._rules, units)
+                if come_back(state, self._rules):
+                    yield done - 1, *end_episode(state, self._rules)
             elif alarm:
                 # What follows on steps alone, which have no new baseline, is another change.
-                if state.open and not is_settling(state, self._rules, units):
-                    yield done - 1, *end_episode(state, self._rules, units)
-                opens, changed = raise_alarm(state, self._rules, units)
+                if state.open and not is_settling(state, self._rules):
+                    yield done - 1, *end_episode(state, self._rules)
+                opens, changed = raise_alarm(state, self._rules)
                 yield done - 1, "drift" if opens else None, changed
-            if is_over(state, self._rules, units):
-                yield done - 1, *end_episode(state, self._rules, units)
+            if is_apart:
+                opens, unit = look_at_relations(state, self._rules)
+                if unit is not None:
+                    yield done - 1, "drift" if opens else None, [unit]
+            if is_over(state, self._rules):
+                yield done - 1, *end_episode(state, self._rules)
 
     def wants_cells(self, clusters: Callable[[], Sequence[Cluster]]) -> bool:
         """Return whether `take_cells` is due, after a batch that ended at a multiple of 512 records.
@@ -160,7 +164,7 @@ class DriftWatch(Parametrised):
             Returns the confirmed clusters of the engine's first level; called where it matters.
         """
         state, records = self._state, self.records
-        if records == 0 or records % layout.STRIDE or is_settling(state, self._rules, self._units):
+        if records == 0 or records % layout.STRIDE or is_settling(state, self._rules):
             return False
         # Clusters of records with a feature that is stuck are gone when it is no longer.
         if is_any_stuck(state):
@@ -186,19 +190,21 @@ class DriftWatch(Parametrised):
         chosen = sorted(clusters, key=lambda cluster: (-cluster.size, cluster.id))[: self._most]
         if not chosen:
             return False
-        taken = new_state(self.dimension, len(chosen))
-        # Shares are those of other cells from now on.
+        taken = new_state(self.dimension, len(chosen), len(state.level))
+        # Shares are those of other cells from now on; the stream stays as it is, with what is left of its features.
+        rows = [0, -1] if len(state.level) else [0]
         for name in ("head", "channel", "plain", "number", "return", "home", "mark", "mark_time"):
             for field, each in stored_fields(layout.WatchState)[name]:
                 if each.axes:
-                    getattr(taken, field)[0] = getattr(state, field)[0]
+                    getattr(taken, field)[rows] = getattr(state, field)[rows]
                 else:
                     setattr(taken, field, getattr(state, field))
-        for field, _ in stored_fields(layout.WatchState)["steps"]:
+        for field, _ in chain.from_iterable(stored_fields(layout.WatchState)[name] for name in layout.OF_STREAM):
             getattr(taken, field)[:] = getattr(state, field)
         taken.cells = len(chosen)
         self._state = taken
-        taken.names[1:] = taken.name[1:] = [cluster.id for cluster in chosen]
+        own = slice(1, len(chosen) + 1)
+        taken.names[own] = taken.name[own] = [cluster.id for cluster in chosen]
         for place, cluster in enumerate(chosen):
             taken.centre[place] = cluster.centre
         return True
@@ -212,7 +218,9 @@ class DriftWatch(Parametrised):
         for steps in (state.steps, state.rough, state.least, state.most):
             steps[:] = steps * factor
         state.smooth[:] = np.where(state.held == HELD_NOISY, state.smooth * factor, state.smooth)
-        for k in range(self.cells + 1):
+        relations, whole = relation_unit(state), shift
+        for k in range(len(state.seen)):
+            shift = np.zeros(d) if k == relations else whole
             if state.seen[k] > 0:
                 measured = state.seen[k] >= layout.RANGE
                 state.middle[k, :d] = state.middle[k, :d] * factor + shift
@@ -233,6 +241,8 @@ class DriftWatch(Parametrised):
             if state.bases[k] > 0:
                 for bound in (state.lowest, state.highest):
                     bound[k, :d] = bound[k, :d] * factor + shift
+        if relations >= 0:
+            rescale_relations(state, factor, whole)
 
     def state(self) -> bytes:
         """Everything that the next record's report depends on: versioned, checksummed, canonical."""
@@ -267,9 +277,12 @@ class DriftWatch(Parametrised):
                 arrays["steps"] = np.column_stack((arrays["steps"], np.zeros((dimension, 2))))
                 arrays["plain"] = np.concatenate((arrays["plain"], np.zeros((cells + 1, 1, channels_of(dimension)))), 1)
             if is_older := "return" not in arrays:  # Nothing of what a unit was like before a change held again.
-                arrays = packed_state(new_state(dimension, cells)) | arrays
+                arrays = packed_state(new_state(dimension, cells, 0)) | arrays
                 arrays["head"] = np.append(arrays["head"], 0)
-            watch._state = new_state(dimension, cells)
+            if "relations" not in given:  # Features were not compared with the others then.
+                arrays = packed_state(new_state(dimension, cells, 0)) | arrays
+                arrays["head"] = np.append(arrays["head"], (0, layout.FIRST_PAIRS, layout.STILL, 0, 0, 0))
+            watch._state = new_state(dimension, cells, related_of(watch._given, dimension))
             put_state(watch._state, arrays)
             if is_older:
                 watch._state.kept[:] = watch._state.check // 2
@@ -282,3 +295,4 @@ class DriftWatch(Parametrised):
         """Compile the kernels, so that the first record does not wait for it."""
         none = np.zeros(1, dtype=np.int64)
         cls(1).learn(np.zeros((1, 1)), none, none, none)
+        inverse(np.eye(2))

@@ -315,7 +315,8 @@ class Fields(BaseSettings):
         if not self.drift.detect or self.input.sparse is not None:
             return None
         rarity = max(self.alerts.rarity / DRIFT_BOUND, 100.0) if self.drift.rarity == "auto" else self.drift.rarity
-        return {each.name: each.default for each in DRIFT_PARAMETERS} | {"rarity": rarity, "returning": 2, "leaps": 1}
+        own = {"rarity": rarity, "returning": 2, "leaps": 1, "relations": 1}
+        return {each.name: each.default for each in DRIFT_PARAMETERS} | own
 
     @property
     def emits_drift(self) -> bool:

@@ -125,9 +125,12 @@ class Episode:
         if self._moves is not None:
             return self._moves
         found: dict[str, Move] = {}
-        for sign in self.signs:
+        # What is beside the others says less than what is elsewhere.
+        own = [sign for sign in self.signs if not sign.is_beside]
+        signs = own if any(sign.moves or sign.values or sign.centre for sign in own) else self.signs
+        for sign in signs:
             found |= {name: move for name, move in sign.moves.items() if name not in found}
-        for sign in self.signs:
+        for sign in signs:
             for name, move in sign.moves.items():
                 so_far = found[name]
                 is_farther = abs(move.after - so_far.before) > abs(so_far.after - so_far.before)
@@ -135,6 +138,11 @@ class Episode:
                     found[name] = so_far.up_to(move)
         self._moves = found
         return found
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether all that it shows is features beside what the others of their records say."""
+        return all(sign.is_beside for sign in self.signs)
 
     @property
     def turns(self) -> bool:

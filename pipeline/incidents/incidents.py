@@ -150,7 +150,7 @@ def _incident(
                 late |= names
                 all_["streams"].append(streams[0])
         features = [each for each in features if each["feature"] not in late] or features
-    unit = rescaled(ordered, signs) if ordered[0].family == "data" else None
+    unit = rescaled(ordered, signs) if ordered[0].family == "data" and not ordered[0].is_beside else None
     kind = _kind(ordered, signs, unit, known)
     if unit is not None:
         features = [{"feature": unit.feature, "value": unit.value, "usual": unit.usual}]
@@ -361,7 +361,10 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         }
         for name in (noise if found else varies)
     ]
-    return [*other, *found][:SHOWN]
+    listed = [*other, *found][:SHOWN]
+    for each in listed if all(episode.is_beside for episode in group) else ():
+        each["beside"] = True
+    return listed
 
 
 def _without_halves(names: Sequence[str], moves: Mapping[str, Sequence[Move]]) -> list[str]:

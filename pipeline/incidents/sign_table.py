@@ -348,8 +348,10 @@ class SignTable:
         time = seconds(drift["time"])
         onset = seconds(drift["since"]["time"]) if "since" in drift else time
         drifts = f"{stream}/{version}/drift"
-        moves, varies = _moves(("moved",), ended, drift), _moves(_VARIES, ended, drift)
-        first = _moves(("moved", *_VARIES), drift)
+        units = [unit for unit in drift.get("units", ()) if unit["features"]]
+        is_beside = bool(units) and all(unit.get("beside") for unit in units)
+        moves, varies = (_moves(changes, is_beside, ended, drift) for changes in (("moved",), _VARIES))
+        first = _moves(("moved", *_VARIES), is_beside, drift)
         if first and all(move.is_stuck and abs(move.shift) <= UNMOVED for move in first.values()):
             return None
         if first and all(move.is_noise for move in first.values()):
@@ -361,9 +363,9 @@ class SignTable:
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
             next(map(_without_features, drift.get("units", ())), ""),
-            moves=moves, late=moves.keys() - _moves(("moved",), drift).keys(),
+            moves=moves, late=moves.keys() - _moves(("moved",), is_beside, drift).keys(),
             varies=varies, is_little=is_little,
-            instead=_instead(ended),
+            instead=_instead(ended), is_beside=is_beside,
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,
@@ -373,14 +375,14 @@ class SignTable:
         )  # fmt: skip
 
 
-def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[str, Move]:
-    """Return the features that changed so by a drift; the settled event, which comes first, knows more."""
+def _moves(changes: Container[str], is_beside: bool, *events: Mapping[str, Any] | None) -> dict[str, Move]:
+    """Return the features that changed so, by a drift or beside the others; the end, which comes first, knows more."""
     found: dict[str, tuple[tuple[Any, Any], Move]] = {}
     # The last event is the drift: what it named is farther off than what only the mean of later records differs in.
     for event in reversed(events):
         own: dict[str, tuple[tuple[Any, Any], Move]] = {}
         for unit in (event or {}).get("units", ()):
-            for feature in unit["features"]:
+            for feature in unit["features"] if bool(unit.get("beside")) is is_beside else ():
                 # Of the same cluster and what it was, or the whole stream, where that is in both: each has a mean.
                 name, place = feature["feature"], (unit["cluster"], unit.get("was"))
                 if feature["change"] in changes and (name not in own or (name in found and found[name][0] == place)):

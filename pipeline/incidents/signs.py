@@ -133,6 +133,8 @@ class Sign:
     """Of an alert `missing`: the feature."""
     varies: Mapping[str, Move] = field(default_factory=dict)
     """Features of a drift that vary more or less, and did not move."""
+    is_beside: bool = False
+    """Of a drift: whether features differ from what the others of their records say, and nothing else changed."""
     continues: str = ""
     """Key of the drift that goes on."""
     instead: Mapping[str, Move] = field(default_factory=dict)

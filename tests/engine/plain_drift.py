@@ -5,6 +5,8 @@ from math import inf, isnan, nan, sqrt
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+from resonance.engine.matrices import invert
 from resonance.kernels.arithmetic import log
 
 OUTLIVING = ("OLD", "OLDS", "PREV", "PREVS", "HLO", "HHI", "TAUS", "TAUQ")
@@ -50,6 +52,92 @@ class Unit:
     marks: list[list[int]] = field(default_factory=lambda: [[0] * 16 for _ in range(3)])
 
 
+def wave(part: float) -> float:
+    u = 2.0 * (part % 1.0) - 1.0
+    y = 4.0 * u * (1.0 - abs(u))
+    return y * (0.775 + 0.225 * abs(y))
+
+
+class Relations:
+    """What the features of a stream say of each other, with two waves of a day."""
+
+    def __init__(self, features: int) -> None:
+        self.features, self.paired, self.refit = features, 0, 256
+        self.d = d = features + 4
+        self.weight, self.products = ([[0.0] * d for _ in range(d)] for _ in range(2))
+        self.level, self.low, self.high, self.width, self.sums, self.at, self.scale = ([0.0] * d for _ in range(7))
+
+    def pair(self, x: list[float], time: int) -> list[float]:
+        """Return a record with the waves of the day at its time."""
+        part = (time % 86_400_000) / 86_400_000
+        return [*x, wave(part), wave(part + 0.25), wave(2.0 * part), wave(2.0 * part + 0.25)]
+
+    def left(self, x: list[float]) -> list[float]:
+        """Return what is left of each feature beside what the others say of it, NaN where that is not known."""
+        found = [nan] * self.features
+        for i, own in enumerate(self.weight[: self.features]):
+            others = [j for j in range(self.d) if j != i and own[j] != 0.0]
+            if own[i] and all(self.low[j] <= x[j] <= self.high[j] for j in others):
+                found[i] = x[i] - self.level[i]
+                for j in others:
+                    found[i] -= own[j] * x[j]
+        return found
+
+    def add(self, x: list[float], first: Unit) -> None:
+        if self.paired == 0:
+            if not first.number.WATCHED:
+                return
+            own = first.channels[: self.features]
+            self.at = [*(c.C + c.MU / c.G for c in own), 0.0, 0.0, 0.0, 0.0]
+            self.scale = [*(c.G * c.RHO for c in own), 1.0, 1.0, 1.0, 1.0]
+            self.sums, self.products = [0.0] * self.d, [[0.0] * self.d for _ in range(self.d)]
+        self.paired += 1
+        z = [clip((v - at) * scale, -5.0, 5.0) for v, at, scale in zip(x, self.at, self.scale, strict=True)]
+        for i, own in enumerate(z):
+            self.sums[i] += own
+            for j, other in enumerate(z[: i + 1]):
+                self.products[i][j] += own * other
+
+    def forget(self) -> None:
+        if self.paired:
+            self.refit = max(min(self.refit // 2, 4096), 256)
+        self.paired = 0
+
+    def fit(self) -> bool:
+        """Take the relations that the records so far have; return whether they are other ones than before."""
+        n, every = float(self.paired), range(self.d)
+        mean = [each / n for each in self.sums]
+        cov = [[self.products[max(i, j)][min(i, j)] / n - mean[i] * mean[j] for j in every] for i in every]
+        sd = [sqrt(max(cov[i][i], 0.0)) for i in every]
+        varies = [sd[i] > (1e-3 * self.scale[i] if i < self.features else 0.5) for i in every]
+        cov = [[cov[i][j] if varies[i] and varies[j] else 0.0 for j in every] for i in every]
+        own = [[(sd[i] * sd[i] * 1.01 if varies[i] else 1.0) if i == j else cov[i][j] for j in every] for i in every]
+        room, inverse = np.empty((3, self.d, self.d)), np.empty((self.d, self.d))
+        invert(np.array(own), self.d, room[2, 0], room[0], room[1], inverse)
+        left = [1.0 / float(inverse[i, i]) for i in every]
+        followed = [i < self.features and varies[i] and left[i] <= 0.5 * sd[i] * sd[i] for i in every]
+        at = [self.at[i] + mean[i] / self.scale[i] for i in every]
+        reach = [2.0 * sd[i] / self.scale[i] for i in every]
+        self.low, self.high = ([at[i] + side * reach[i] for i in every] for side in (-1, 1))
+        known = [self.weight[i][i] > 0.0 for i in every]
+        if any(known) and known == followed:
+            kept = True
+            for i in every:
+                row = [1.0 if i == j else -self.weight[i][j] * self.scale[i] / self.scale[j] for j in every]
+                total = sum(row[a] * row[b] * cov[a][b] for a in every for b in every)
+                kept = kept and (not known[i] or total <= 1.05 * max(left[i], 0.1 * 0.1 * sd[i] * sd[i]))
+            if kept:
+                return False
+        for i in every:
+            weight = [-float(inverse[i, j]) * left[i] for j in every]
+            says = [followed[i] and varies[j] and abs(weight[j]) * sd[j] >= 0.05 * sd[i] for j in every]
+            weight = [w * self.scale[j] / self.scale[i] if says[j] and i != j else 0.0 for j, w in enumerate(weight)]
+            self.level[i] = at[i] - sum(w * v for w, v in zip(weight, at, strict=True))
+            self.weight[i] = [float(followed[i]) if i == j else w for j, w in enumerate(weight)]
+            self.width[i] = 0.1 * sd[i] / self.scale[i]
+        return True
+
+
 @dataclass
 class PlainDrift:
     """The specification's sections from *A record* to *What is told*."""
@@ -61,6 +149,7 @@ class PlainDrift:
     ordinary: int = 5
     returning: int = 0
     leaps: int = 0
+    relations: int = 0
     cells: int = 32
     t: int = 0
     opened: bool = False
@@ -72,6 +161,9 @@ class PlainDrift:
     gone: int = 0
     steady: int = 0
     outages: int = 0
+    apart: int = 0
+    still: int = 256
+    named: int = 0
     next: int = 512
     centres: list[list[float]] = field(default_factory=list)
     rows: list[list[float]] = field(default_factory=list)
@@ -84,6 +176,13 @@ class PlainDrift:
         self.theta_q = 0.6 * self.theta
         self.units = [self.unit(512)]
         self.steps = [SimpleNamespace(**dict.fromkeys(STEPS, 0.0)) for _ in range(self.d)]
+        self.rest = self.unit(128) if self.relations and self.d <= 24 else None
+        self.known = Relations(self.d)
+        self.before: tuple[int, list[float]] = 0, [0.0] * (self.d + 4)
+
+    @property
+    def every(self) -> list[Unit]:
+        return self.units if self.rest is None else [*self.units, self.rest]
 
     def unit(self, base: int) -> Unit:
         unit = Unit(base, [SimpleNamespace(**dict.fromkeys(FIELDS + PLAIN, 0.0)) for _ in range(self.ch)])
@@ -107,7 +206,10 @@ class PlainDrift:
             else:
                 n.NAME, n.VOTE = answer, 1
             watching.append(own)
-        alarms = [self.take(unit, x, offset) for unit in watching]
+        alarms, looks = [self.take(self.units[0], x, offset)], False
+        if self.rest is not None and not any(c.HELD >= 2 or isnan(v) for c, v in zip(self.steps, x, strict=True)):
+            looks = self.relate(self.rest, x, offset)
+        alarms += [self.take(unit, x, offset) for unit in watching[1:]]
         alarms[0] |= rough
         if len(self.centres) >= 2 and self.t % 64 == 0:
             if not self.leaps or (sum(unit.number.CNT for unit in self.units) == 64 and not self.unclear(self.d)):
@@ -121,11 +223,80 @@ class PlainDrift:
             if self.opened and not self.settling():
                 self.end(offset)
             self.alarm(offset)
+        if looks:
+            self.look_at_relations(self.rest, offset)
         if self.over():
             self.end(offset)
 
+    def relate(self, rest: Unit, x: list[float], offset: int) -> bool:
+        """Take what is left of the features of a record; return whether to look at it."""
+        # The streams of the tests have offsets as times.
+        x = self.known.pair(x, offset)
+        left, alarm = self.known.left(x), False
+        if not all(map(isnan, left)):
+            alarm = self.take(rest, left, offset)
+        self.known.add(x, self.units[0])
+        due = self.known.paired >= self.known.refit and not self.opened and self.apart == 0
+        return self.apart <= rest.number.NN if self.apart else alarm or due
+
+    def look_at_relations(self, rest: Unit, offset: int) -> None:
+        strengths, known = self.strengths(rest), self.known
+        if self.apart == 0 and any(max(pair) >= 1.0 for pair in strengths):
+            self.apart = rest.number.NN + self.still
+            self.before = known.paired, [*known.sums]
+        elif 0 < self.apart <= rest.number.NN:
+            self.apart = 0
+            clear = []
+            for c, (of_s, of_q, _) in zip(rest.channels, strengths, strict=True):
+                far = abs(c.S) / max(rest.number.NN - c.OS, 1.0) + (c.KU if c.S > 0 else c.KD)
+                lasts = [rest.number.NN - onset >= self.still for onset in (c.OS, c.OQ)]
+                moved = lasts[0] and of_s >= 1.0 and far >= 2.0
+                wider = lasts[1] and of_q >= 1.0 and self.ratio(rest, c) >= 3.0
+                clear.append((of_s if moved else 0.0, of_q if wider else 0.0))
+            off = [(c.E - c.MU) * c.RHO * bool(known.weight[i][i]) for i, c in enumerate(rest.channels[: self.d])]
+            most, n, way = max(s for s, _ in clear), known.paired - self.before[0], [0.0] * self.d
+            if self.before[0] > 0 and n > 0:
+                for i, v in enumerate(off):
+                    now = known.at[i] + (known.sums[i] - self.before[1][i]) / n / known.scale[i]
+                    side = (v > 0) - (v < 0)
+                    way[i] = max(side * (now - 0.5 * (known.low[i] + known.high[i])) * known.scale[i], 0.0)
+            far = max(map(abs, off))
+            rank = [w + 1e-6 * abs(v) if abs(v) >= 0.7 * far else -1.0 for w, v in zip(way, off, strict=True)]
+            if most > 0.0:
+                clear = [(most, 0.0) if i == rank.index(max(rank)) else (0.0, 0.0) for i in range(self.ch)]
+            found = []
+            for e, i in sorted((-max(pair), i) for i, pair in enumerate(clear) if max(pair) > 0.0)[:5]:
+                change, before, now, spread, ratio, _ = self.described(rest, rest.channels[i], *clear[i])
+                first = self.units[0].channels[i]
+                whole = 1.0 / (first.RHO * first.G) if self.units[0].number.WATCHED else first.OLDS
+                if (abs(now - before) if change == 0 else ratio * spread) >= 0.25 * whole:
+                    usual = 0.5 * (known.low[i] + known.high[i]) - before
+                    found.append([3, self.t - 1, i, change, -e, before + usual, now + usual, spread, ratio, 0])
+            if not found:
+                self.still = min(2 * self.still, 2048)
+                self.begin_sums(rest)
+                return
+            self.named = 1 + int(max(found, key=lambda row: abs(row[6] - row[5]) / row[7] + row[8])[2])
+            top = max(found, key=lambda row: abs(row[6] - row[5]) / row[7] + row[8])
+            _, i, which = min((-e, i, which) for i, pair in enumerate(clear) for which, e in enumerate(pair))
+            since = self.marked(rest, int(rest.channels[i].OQ if which else rest.channels[i].OS))
+            evidence = max(map(max, clear))
+            self.restart(rest)
+            self.known.forget()
+            joined = self.opened
+            if not joined:
+                self.opened, self.start = True, self.t - 1
+                self.moved = self.rates = self.gone = 0
+                self.event(0, 1, offset)
+            self.rows += [[2, self.t - 1, -1, 1, evidence, 0.0, 0.0, since, -1, int(joined), 0.0], top]
+        elif known.paired >= known.refit and not self.opened and self.apart == 0:
+            suspicious = any(abs(c.S) >= 0.25 * c.HS or abs(c.Q) >= 0.25 * c.HQ for c in rest.channels)
+            known.refit = 2 * known.paired
+            if not (rest.number.WATCHED and suspicious) and known.fit():
+                self.rest, self.still = self.unit(128), 256
+
     def changing(self) -> bool:
-        return self.opened and any(unit.number.FLAG or unit.number.RFLAG for unit in self.units)
+        return self.opened and any(unit.number.FLAG or unit.number.RFLAG for unit in self.every)
 
     def settling(self) -> bool:
         """Whether a unit of the open episode has no new baseline yet, unless it has lasted for long."""
@@ -133,7 +304,7 @@ class PlainDrift:
         if not self.changing() or lasted < self.hold:
             return self.changing()
         waits = any(
-            (u.number.FLAG and not u.number.WATCHED) or (u.number.RFLAG and inf == u.share.HR) for u in self.units
+            (u.number.FLAG and not u.number.WATCHED) or (u.number.RFLAG and inf == u.share.HR) for u in self.every
         )
         return waits and lasted < 8 * self.hold
 
@@ -217,12 +388,12 @@ class PlainDrift:
             c.HELD += 0.25
         if c.HELD >= 2.75:
             c.HELD, place = 0.0, self.steps.index(c)
-            for unit in self.units:
+            for unit in self.every:
                 own = unit.channels[place]
                 own.S, own.Q, own.OS, own.OQ = 0.0, 0.0, float(unit.number.NN), float(unit.number.NN)
                 if unit.number.NN >= 32:
                     self.begin_sums(unit)
-            if not any(unit.number.FLAG or unit.number.RFLAG for unit in self.units):
+            if not any(unit.number.FLAG or unit.number.RFLAG for unit in self.every):
                 self.start = max(min(self.start, self.t - 1 - self.hold), 0)
 
     def beyond(self, c: Any) -> tuple[float, float]:
@@ -274,7 +445,7 @@ class PlainDrift:
                 c.G += e * (x[i] - c.C)
             if n == 31:
                 for i, c in enumerate(unit.channels):
-                    least = max(c.OLDS, 1e-3) if self.leaps else 1e-3
+                    least = max(c.OLDS, self.least(unit, i)) if self.leaps else 1e-3
                     c.C, c.G = (c.C, 1.0 / max(sqrt(c.G / max(31 - c.LACK, 1)), least)) if i < self.d else (0.0, 1.0)
                     c.LACK = 0.0
             return alarm
@@ -290,7 +461,7 @@ class PlainDrift:
             for i in range(self.d):
                 one += y[i]
                 other += -y[i] if bin(i).count("1") % 2 else y[i]
-            lacks = any(isnan(v) and c.W != 0.0 for v, c in zip(x, unit.channels, strict=False))
+            lacks = unit is self.rest or any(isnan(v) and c.W != 0.0 for v, c in zip(x, unit.channels, strict=False))
             value += [nan, nan] if lacks else [one / sqrt(self.d), other / sqrt(self.d)]
             y += [v if lacks else clip(v, -3.0, 3.0) for v in value[self.d :]]
         value, y = (
@@ -338,18 +509,22 @@ class PlainDrift:
             number.CHECK = 2 * nb
         return alarm
 
+    def least(self, unit: Unit, i: int) -> float:
+        """Return the least range of a feature."""
+        return max(self.known.width[i], 1e-3) if unit is self.rest and i < self.d else 1e-3
+
     def again(self, unit: Unit, n: int) -> None:
         """Measure ranges anew that do not hold, of features that are not watched yet."""
         found = []
-        for c in unit.channels[: self.d]:
-            own, least = n - c.FROM - c.LACK, c.G * 1e-3 >= 1
+        for i, c in enumerate(unit.channels[: self.d]):
+            own, least = n - c.FROM - c.LACK, c.G * self.least(unit, i) >= 1
             if own < 32 or (n >= 8 * unit.base and n >= c.LACK * 2) or (unit.number.WATCHED and inf > c.HS):
                 continue
             at = c.W / own
             var = max(c.WW / own - at * at, 0.0)
             if 4 * own < c.SYY or (var > 4 if least else var < 0.25):
                 c.C += at / c.G
-                c.G = 1.0 / max(sqrt(var) / c.G, 1e-3)
+                c.G = 1.0 / max(sqrt(var) / c.G, self.least(unit, i))
                 found.append(c)
         for c in found + (unit.channels[self.d :] if found else []):
             c.FROM, c.LACK, c.BY, c.BA = float(n), 0.0, 0.0, 0.0
@@ -405,7 +580,7 @@ class PlainDrift:
             own = n - c.FROM - c.LACK
             t = self.inflation(own, c.BYY, c.BYP, c.MU, var, c.TAUS, late) if own >= unit.base else inf
             blind = blind or (returning and t == inf)
-            if blind and i >= self.d:
+            if (blind and i >= self.d) or (unit is self.rest and t > 8.0):
                 t = inf
             hidden = returning and t == inf
             if first or inf in (c.HS, t):
@@ -425,6 +600,7 @@ class PlainDrift:
             t = inf
             if not hidden and own >= unit.base:
                 t = self.inflation(own, c.BAA, c.BAP, c.AL, va, c.TAUQ, late)
+                t = inf if unit is self.rest and t > 8.0 else t
             if first or inf in (c.HQ, t):
                 c.Q, c.OQ = 0.0, float(number.NN)
             c.KQ = 0.5 * self.step + 3 * sqrt(min(t, own) / own) + max(up, down) * c.BE
@@ -524,7 +700,7 @@ class PlainDrift:
         """Let what is back go on as before; return whether all of the episode is."""
         first = self.units[0]
         whole = first.back.WANTED == -1 and not first.number.WATCHED
-        for unit in self.units:
+        for unit in self.every:
             number, back = unit.number, unit.back
             if not number.WATCHED and (back.WANTED == -1 or (whole and back.WANTED > 0)):
                 self.restore(unit)
@@ -542,8 +718,8 @@ class PlainDrift:
             if whole:
                 unit.share.WU = unit.share.WD = 0.0
             number.CNT = 0
-        is_back = all(unit.back.WANTED == -1 for unit in self.units if unit.number.FLAG)
-        shares, held = any(unit.number.RFLAG for unit in self.units), any(c.HELD for c in self.steps)
+        is_back = all(unit.back.WANTED == -1 for unit in self.every if unit.number.FLAG)
+        shares, held = any(unit.number.RFLAG for unit in self.every), any(c.HELD for c in self.steps)
         return is_back and not shares and not held
 
     def half_back(self, unit: Unit, i: int) -> float:
@@ -655,7 +831,7 @@ class PlainDrift:
     def alarm(self, offset: int) -> None:
         stuck = [self.step_evidence(c) >= 0.5 and self.is_stuck(c) for c in self.steps]
         stuck += [True] * (self.ch - self.d)
-        for unit in self.units if any(stuck[: self.d]) else []:
+        for unit in self.every if any(stuck[: self.d]) else []:
             unit.number.CNT = 0
             for c, own in zip(unit.channels, stuck, strict=True):
                 if own or unit is not self.units[0]:
@@ -683,6 +859,8 @@ class PlainDrift:
                 self.keep(unit, far[0] if far and k == 0 else -1)
                 self.restart(unit)
                 self.steady = self.steady if k else self.t
+                if k == 0:
+                    self.known.forget()
                 for c in self.steps if k == 0 and unit.number.RETURNS == 0 else []:
                     c.BOTTOM = c.TOP = c.X
                 self.moved += k > 0
@@ -747,26 +925,30 @@ class PlainDrift:
             if of_steps >= 0.5 and (of_steps >= max(of_s, of_q) or self.is_stuck(self.steps[i])):
                 self.describe_steps(i, c, of_steps)
                 continue
-            moved = of_s >= 0.5 or of_s >= of_q
-            onset = int(c.OS if moved else c.OQ)
-            clipped = now = c.C + c.MU / c.G
-            before = c.U if self.leaps else clipped
-            left = 1.0
-            for _ in range(min(self.since(unit, c, onset), 400)):
-                left *= 0.9375
-            if left != 1:
-                now = c.C + (c.MU + (c.E - c.MU) / (1 - left)) / c.G
-            now += before - clipped
-            ratio = 1.0
-            if self.since(unit, c, int(c.OQ)) and c.Q != 0 and c.AL != 0:
-                ratio = max(
-                    (c.AL + (c.Q / self.since(unit, c, int(c.OQ)) + (c.KQ if c.Q > 0 else -c.KQ)) / c.BE) / c.AL, 0.0
-                )
-            change = 0 if moved else 1 if c.Q > 0 else 2
-            spread = 1.0 / (c.RHO * c.G)
-            self.rows.append(
-                [3, self.t - 1, i, change, -evidence, before, now, spread, ratio, self.marked(unit, onset)]
-            )
+            change, before, now, spread, ratio, onset = self.described(unit, c, of_s, of_q)
+            self.rows.append([3, self.t - 1, i, change, -evidence, before, now, spread, ratio, onset])
+
+    def described(self, unit: Unit, c: Any, of_s: float, of_q: float) -> tuple[int, float, float, float, float, int]:
+        """Return how a channel changed, its mean before and now, its spread, how much more it varies, since when."""
+        moved = of_s >= 0.5 or of_s >= of_q
+        onset = int(c.OS if moved else c.OQ)
+        clipped = now = c.C + c.MU / c.G
+        before = c.U if self.leaps else clipped
+        left = 1.0
+        for _ in range(min(self.since(unit, c, onset), 400)):
+            left *= 0.9375
+        if left != 1:
+            now = c.C + (c.MU + (c.E - c.MU) / (1 - left)) / c.G
+        now += before - clipped
+        change = 0 if moved else 1 if c.Q > 0 else 2
+        return change, before, now, 1.0 / (c.RHO * c.G), self.ratio(unit, c), self.marked(unit, onset)
+
+    def ratio(self, unit: Unit, c: Any) -> float:
+        """Return how many times as much a channel varies."""
+        n = self.since(unit, c, int(c.OQ))
+        if not n or c.Q == 0 or c.AL == 0:
+            return 1.0
+        return max((c.AL + (c.Q / n + (c.KQ if c.Q > 0 else -c.KQ)) / c.BE) / c.AL, 0.0)
 
     def since(self, unit: Unit, c: Any, onset: int) -> int:
         """Return how many records since an onset have a channel."""
@@ -789,13 +971,13 @@ class PlainDrift:
         self.rows.append([3, self.t - 1, i, change, evidence, before, after, spread, ratio, onset])
 
     def end(self, offset: int) -> None:
-        concerned = [unit for unit in self.units if unit.number.FLAG or unit.number.RFLAG]
+        concerned = [unit for unit in self.every if unit.number.FLAG or unit.number.RFLAG]
         back = bool(concerned) or all(c.HELD == 0 for c in self.steps)
         for c in self.steps if self.over() else []:
             if c.HELD == 1:
                 c.HELD, c.AT = 0.0, float(self.t)
         self.opened = False
-        self.outages += any(unit.back.WANTED == -1 for unit in self.units)
+        self.outages += any(unit.back.WANTED == -1 for unit in self.every)
         for unit in concerned:
             s, number = unit.share, unit.number
             if number.RFLAG:

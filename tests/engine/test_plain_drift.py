@@ -34,6 +34,11 @@ def stream(seed, d, n=5_120, k=3, lacking=False, **given):
         X[6000:, 0] += 40.0
         for at in (1900, 5700, 6700, 7500):  # Outages.
             X[at : at + 60, : 1 + at % 3] -= 5.0 * (1.0 + rng.random((60, 1)))
+    if "relations" in given:  # The last feature follows from the first two, later otherwise, and later not at all.
+        X[:, -1] = 0.5 * X[:, 0] + 0.8 * X[:, 1] + 0.02 * rng.standard_normal(n)
+        X[3300:, -1] += 0.3
+        X[5200:, -1] += 0.4 * rng.standard_normal(max(n - 5200, 0))
+        X[:, -1] += 0.2 * np.sin(np.arange(n) * 2.0 * np.pi / 144)
     if lacking:  # Also all of some records, at first one feature of all, and a lot of late.
         X[rng.random((n, d)) < 0.1] = np.nan
         X[:1000, 0] = X[3000:3010] = X[4500:5500:2, 0] = np.nan
@@ -47,7 +52,7 @@ def stream(seed, d, n=5_120, k=3, lacking=False, **given):
     return {
         "X": X,
         "answer": np.where(rng.random(n) < 0.05, -1, where + 10 * (np.arange(n) > 2000)),
-        "offset": np.arange(n) * 3 + 7,
+        "offset": np.arange(n) * (600_000 if "relations" in given else 3) + 7,
         "params": json.dumps(given),
         "grain": np.array([0.04, *np.zeros(d - 1)]),
         "cluster_at": np.array(at),
@@ -71,6 +76,8 @@ def stream(seed, d, n=5_120, k=3, lacking=False, **given):
         (9, 2, {"leaps": 1, "rarity": 1e9}),
         (11, 2, {"lacking": True, "hold": 64}),
         (12, 5, {"leaps": 1, "lacking": True, "rarity": 1e3}),
+        (13, 4, {"leaps": 1, "relations": 1, "hold": 200}),
+        (14, 4, {"relations": 1, "hold": 64, "rarity": 1e3}),
     ],
 )
 def test_rows_and_state_are_those_of_the_specification(seed, d, given):
@@ -89,8 +96,15 @@ def test_rows_and_state_are_those_of_the_specification(seed, d, given):
     assert arrays["head"].tolist() == [
         *(plain.t, plain.opened, plain.start, plain.seq, len(plain.centres), plain.rebuild),
         *(plain.moved, plain.rates, plain.gone, plain.next, plain.steady, plain.outages),
+        *(plain.known.paired, plain.known.refit, plain.still, plain.before[0], plain.named, plain.apart),
     ]
-    for k, unit in enumerate(plain.units):
+    if plain.rest is not None:
+        known = plain.known
+        np.testing.assert_array_equal(arrays["weight"], known.weight)
+        rows = [known.level, known.low, known.high, known.width, known.sums, plain.before[1], known.at, known.scale]
+        np.testing.assert_array_equal(arrays["relation"], np.transpose(rows))
+        assert any(row[:3] == [2, row[1], -1] for row in plain.rows)
+    for k, unit in enumerate(plain.every):
         channel = np.array([[float(getattr(c, name)) for c in unit.channels] for name in FIELDS])
         np.testing.assert_array_equal(arrays["channel"][k], channel)
         np.testing.assert_array_equal(arrays["return"][k], [float(getattr(unit.back, name)) for name in RETURN])

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 from resonance.engine.base import GroupChange
-from resonance.engine.drift import ChangedChannel, ChangedUnit, DriftChange, Mark
+from resonance.engine.drift import BESIDE, ChangedChannel, ChangedUnit, DriftChange, Mark
 from resonance.engine.prepare.rescaling import RangeChange
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.message_sizes import UNITS_BYTES
@@ -93,6 +93,8 @@ def _unit(unit: ChangedUnit, kind: str, preparation: Any, texts: StreamTexts) ->
     """Return a unit as an event lists it."""
     features = _features(unit, preparation)
     described: DriftUnit = {"cluster": _id(unit, unit.cluster, texts), "change": [], "features": features}
+    if unit.unit == BESIDE:
+        described["beside"] = True
     if unit.unit and unit.was != unit.cluster and (was := _id(unit, unit.was, texts)) is not None:
         described["was"] = was
     changes: list[UnitChange] = list(dict.fromkeys(feature["change"] for feature in features))

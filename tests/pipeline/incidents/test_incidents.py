@@ -46,6 +46,13 @@ def drift(stream, minute, seq=0, scope="cluster", **moves):
     return output("drift_events", stream, minute, kind="drift", seq=seq, scope=scope, since=since, units=units)
 
 
+def apart(stream, minute, seq=0, **moves):
+    """A drift of features beside what the others of their records say."""
+    kind, event = drift(stream, minute, seq, scope="stream", **moves)
+    event["units"][0]["beside"] = True
+    return kind, event
+
+
 def incidents(*outputs, streams=4):
     """The incidents of a fleet whose streams have an output at the beginning of the day and at its end."""
     table = IncidentTable()
@@ -1284,3 +1291,15 @@ def test_what_comes_soon_after_another_unit_names_it():
     burst[1]["key"] += "1"
     of_burst, _ = incidents(unit, lasts, burst, streams=1)
     assert of_burst["text"].endswith("; cpu in another unit since 2026-05-06 05:09")
+
+
+def test_what_a_feature_is_beside_the_others_is_said_so_unless_more_is_known():
+    [found] = incidents(apart("p0:d0", 600, temp=(43.0, 55.5)))
+    assert found["text"] == "p0:d0: drifted since 2026-05-06 09:55:00, temp 55.5 where the others say 43"
+    assert found["features"] == [{"feature": "temp", "value": 55.5, "usual": 43.0, "beside": True}]
+    kind, event = apart("p0:d0", 600, temp=(43.0, 43.1, 6.0))
+    event["units"][0]["features"][0]["change"] = "widened"
+    [found] = incidents((kind, event))
+    assert found["text"].endswith(", temp 6 times as far as usual from what the others say")
+    [found] = incidents(drift("p0:d0", 600, load=(1.0, 9.0)), apart("p0:d0", 610, seq=1, temp=(43.0, 55.5)))
+    assert [each["feature"] for each in found["features"]] == ["load"]

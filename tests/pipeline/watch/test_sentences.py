@@ -107,6 +107,13 @@ def test_where_drift_was_seen_is_left_out_in_another_topic_than_where_it_began(s
     assert drift_sentence(drift) == f"a's features vary together differently, since about offset 120 (08:00:00){said}"
 
 
+def test_what_a_feature_is_beside_the_others_is_said_so():
+    moved = {"feature": "warm", "change": "moved", "before": 43.0, "after": 55.2, "shift": 8.1, "ratio": 1.0}
+    unit = {"cluster": None, "change": ["moved"], "features": [moved], "beside": True}
+    drift = {"kind": "drift", "stream": "p0:m03", "units": [unit]}
+    assert drift_sentence(drift) == "p0:m03 moved: warm 43 -> 55.2 (+8.1 spreads) beside what the others say"
+
+
 def test_the_other_cluster_of_a_drift_is_named():
     units = [
         {

@@ -53,7 +53,7 @@ def test_a_watch_of_other_records_is_refused():
     assert loaded(*watching(lambda given: DriftWatch(2, **given))).drift.watch.dimension == 2
     with pytest.raises(StateError, match="stream p0 cannot be used: a watch of 3 features behind an engine of dim"):
         loaded(*watching(lambda given: DriftWatch(3, **given)))
-    with pytest.raises(StateError, match=r"DriftWatch\(returning=2, leaps=1, cells=64\) in place of DriftWatch"):
+    with pytest.raises(StateError, match=r"relations=1, cells=64\) in place of DriftWatch"):
         loaded(*watching(lambda given: DriftWatch(2, **{**given, "cells": 64})))
     with pytest.raises(StateError, match="cannot be read"):
         loaded(*watching(lambda given: DriftWatch(2, **given), held=np.zeros((2, 1))))

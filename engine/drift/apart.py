@@ -1,0 +1,90 @@
+"""Features that are apart from what the others say: suspected soon, and reported where they still are a while later.
+
+A machine that starts is apart for some records, as each of its values follows in its own time. What is left of a
+feature varies so little that this alone would be an alarm.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from resonance.engine.base import FloatArray
+from resonance.engine.drift import layout
+from resonance.engine.drift.changes import ChangedChannel, ChangedUnit, changed_unit, clearest, ratio_since, strengths
+from resonance.engine.drift.episode import begin_episode, restart_features
+from resonance.engine.drift.layout import Rules, WatchState
+from resonance.engine.drift.ranges import begin_sums
+from resonance.engine.drift.relations import fit_relations, forget_pairs, is_due, relation_unit
+
+_LONGEST = 2_048
+"""Records after which a feature is still apart that has changed, at most."""
+_MOVED, _WIDER = 2.0, 3.0
+"""Spreads of what is left of it by which that has moved since, in the mean, and how many times as much it varies."""
+_ALIKE = 0.7
+"""Part of how far the farthest feature is off from which another one is off alike."""
+_LEAST = 0.25
+"""Spreads of the feature itself by which that has moved, or varies, at least: what is less is of no consequence."""
+
+
+def look_at_relations(state: WatchState, rules: Rules) -> tuple[bool, ChangedUnit | None]:
+    """Follow what is left of the features; return whether an episode opens, and what has changed, if it has."""
+    k = relation_unit(state)
+    if state.apart == 0 and strengths(state, k).max() >= 1.0:
+        state.apart = int(state.seen[k]) + state.still
+        state.paired_before, state.sums_before[:] = state.paired, state.sums
+    elif 0 < state.apart <= state.seen[k]:
+        state.apart = 0
+        unit = changed_unit(state, rules, k, _still_apart(state, rules, k), 0.0)
+        channels = [each for each in unit.channels if _is_large(state, each)]
+        if channels:
+            restart_features(state, k, rules, layout.BASE)
+            forget_pairs(state)
+            first = clearest(channels)
+            state.named = first.channel + 1
+            return begin_episode(state), replace(unit, channels=(first,))
+        # What was apart for as long before is no news.
+        state.still = min(2 * state.still, _LONGEST)
+        begin_sums(state, k)
+    elif is_due(state):
+        fit_relations(state)
+    return False, None
+
+
+def _is_large(state: WatchState, channel: ChangedChannel) -> bool:
+    """Whether a feature is off, or varies, by enough of what it goes by as a whole."""
+    c = channel.channel
+    spread = 1.0 / (state.inverse_spread[0, c] * state.gain[0, c]) if state.watched[0] else state.old_spread[0, c]
+    off = abs(channel.after - channel.before) if channel.change == "moved" else channel.ratio * channel.spread
+    return bool(off >= _LEAST * spread)
+
+
+def _still_apart(state: WatchState, rules: Rules, k: int) -> FloatArray:
+    """Return the evidence of the features that have been apart since it began, 0 of the others.
+
+    Of those that have moved it is that of the farthest one: what it says of others is seen in these, too.
+    """
+    found = strengths(state, k)
+    for c in range(rules.d):
+        s, lasts = state.cusum[k, c], state.seen[k] - np.array([state.onset[k, c], state.size_onset[k, c]])
+        way = abs(s) / max(lasts[0], 1.0) + (state.allowed_up if s > 0.0 else state.allowed_down)[k, c]
+        lasts = (found[c, :2] >= 1.0) & (lasts >= state.still)
+        found[c, :2] *= lasts & np.array([way >= _MOVED, ratio_since(state, (k, c)) >= _WIDER])
+    if (most := found[:, 0].max()) > 0.0:
+        found[:] = 0.0
+        found[_farthest(state, rules, k), 0] = most
+    return found
+
+
+def _farthest(state: WatchState, rules: Rules, k: int) -> int:
+    """Return the feature that is farthest off; of some that are about as far, that which is elsewhere as a whole.
+
+    Two that say each other are off alike, whichever it comes from.
+    """
+    off = ((state.late[k] - state.mean[k]) * state.inverse_spread[k])[: rules.d]
+    off = np.where(np.diagonal(state.weight)[: rules.d] > 0.0, off, 0.0)
+    records, d = state.paired - state.paired_before, rules.d
+    way = np.zeros(d)
+    if state.paired_before > 0 and records > 0:
+        now = state.at[:d] + (state.sums - state.sums_before)[:d] / records / state.scale[:d]
+        way = np.maximum(np.sign(off) * (now - 0.5 * (state.low + state.high)[:d]) * state.scale[:d], 0.0)
+    alike = np.abs(off) >= _ALIKE * np.abs(off).max()
+    return int(np.where(alike, way + 1e-6 * np.abs(off), -1.0).argmax())
