@@ -73,8 +73,8 @@ class DriftUnit(TypedDict):
     features: list[DriftFeature]
     """At most five, the strongest first."""
     beside: NotRequired[bool]
-    """True of the stream with each feature beside what the other features of its records say: the strongest is where
-    they differ from what was usual, and what it was and is, is at usual values of the others."""
+    """True of the stream with each feature beside what the others of its records, and the hour, say of it: what it was
+    and is, is where these are usual."""
 
 
 class DriftEvent(TypedDict):

@@ -22,7 +22,7 @@ class IncidentFeature(TypedDict):
     ratio: NotRequired[float]
     """How many times as much it varies since, where its mean hardly moved; at most 0.05 of one that is stuck."""
     beside: NotRequired[bool]
-    """True where what is usual is what the other features of the records say, or how far from that it usually is."""
+    """True where usual is what the other features of records, and the hour, say; `ratio` is of how far off it is."""
 
 
 class Incident(TypedDict):

@@ -37,8 +37,8 @@ def names_of(streams: Sequence[str | None], known: int) -> str:
 def _value(each: IncidentFeature) -> str:
     if each.get("beside"):
         if "ratio" in each:
-            return f"{each['feature']} {number(each['ratio'])} times as far as usual from what the others say"
-        usual = f" where the others say {number(each['usual'])}" if each["usual"] is not None else ""
+            return f"{each['feature']} {number(each['ratio'])} times as far as usual from what it would be"
+        usual = f" where {number(each['usual'])} would be usual" if each["usual"] is not None else ""
         return f"{each['feature']} {number(each['value'])}{usual}"
     if "ratio" in each and each["ratio"] > STUCK:
         return f"{each['feature']} varies {number(each['ratio'])} times as much"

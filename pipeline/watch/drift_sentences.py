@@ -80,7 +80,7 @@ def _unit(unit: DriftUnit, stream: str) -> str:
         text = f"{stream} has {'more' if 'more' in changes else 'fewer'} of {name}, {shares}"
         return f"{text}, and it {unit['features'][0]['change']}: {_features(unit)}" if unit["features"] else text
     if unit["features"]:
-        beside = " beside what the others say" if unit.get("beside") else ""
+        beside = " beside what would be usual" if unit.get("beside") else ""
         return f"{name} {unit['features'][0]['change']}: {_features(unit)}{beside}"
     if "together" in changes:
         return f"{name}'s features vary together differently"

@@ -1295,11 +1295,11 @@ def test_what_comes_soon_after_another_unit_names_it():
 
 def test_what_a_feature_is_beside_the_others_is_said_so_unless_more_is_known():
     [found] = incidents(apart("p0:d0", 600, temp=(43.0, 55.5)))
-    assert found["text"] == "p0:d0: drifted since 2026-05-06 09:55:00, temp 55.5 where the others say 43"
+    assert found["text"] == "p0:d0: drifted since 2026-05-06 09:55:00, temp 55.5 where 43 would be usual"
     assert found["features"] == [{"feature": "temp", "value": 55.5, "usual": 43.0, "beside": True}]
     kind, event = apart("p0:d0", 600, temp=(43.0, 43.1, 6.0))
     event["units"][0]["features"][0]["change"] = "widened"
     [found] = incidents((kind, event))
-    assert found["text"].endswith(", temp 6 times as far as usual from what the others say")
+    assert found["text"].endswith(", temp 6 times as far as usual from what it would be")
     [found] = incidents(drift("p0:d0", 600, load=(1.0, 9.0)), apart("p0:d0", 610, seq=1, temp=(43.0, 55.5)))
     assert [each["feature"] for each in found["features"]] == ["load"]

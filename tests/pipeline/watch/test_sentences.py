@@ -111,7 +111,7 @@ def test_what_a_feature_is_beside_the_others_is_said_so():
     moved = {"feature": "warm", "change": "moved", "before": 43.0, "after": 55.2, "shift": 8.1, "ratio": 1.0}
     unit = {"cluster": None, "change": ["moved"], "features": [moved], "beside": True}
     drift = {"kind": "drift", "stream": "p0:m03", "units": [unit]}
-    assert drift_sentence(drift) == "p0:m03 moved: warm 43 -> 55.2 (+8.1 spreads) beside what the others say"
+    assert drift_sentence(drift) == "p0:m03 moved: warm 43 -> 55.2 (+8.1 spreads) beside what would be usual"
 
 
 def test_the_other_cluster_of_a_drift_is_named():
