@@ -10,7 +10,8 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
-from resonance.pipeline.incidents.grouping import ALIKE, WINDOW_RECORDS, Episode, alike, together
+from resonance.pipeline.incidents.agreement import ALIKE, alike
+from resonance.pipeline.incidents.grouping import WINDOW_RECORDS, Episode, together
 from resonance.pipeline.incidents.signs import NewCluster, Sign, Value, describes
 from resonance.pipeline.incidents.units import MOST_CENTRES
 

@@ -1,7 +1,7 @@
 """Signs that belong together: of one stream by time, of several by time and by features."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress, islice
@@ -10,6 +10,7 @@ from operator import itemgetter
 from statistics import mean, median
 from typing import Final
 
+from resonance.pipeline.incidents.agreement import ALIKE, alike, are_close, fits, fits_values, is_same, moves_alike
 from resonance.pipeline.incidents.signs import Move, Sign, Value
 
 GAP_RECORDS: Final = 150
@@ -20,12 +21,6 @@ WINDOW_RECORDS: Final = 90
 
 LONG_RECORDS: Final = 180
 """The same of streams that agree in features and values."""
-
-ALIKE: Final = 0.5
-"""Share of the features in common that have to agree."""
-
-OWN_SCALE: Final = 3.0
-"""Usual ranges by which the usual values of two streams differ that have scales of their own."""
 
 BESIDE: Final = 0.25
 """Part of the way between two places of a feature by which it may be beside both when it comes back."""
@@ -221,7 +216,7 @@ class Episode:
         if self.share < WHOLE or sign.rule != "drift" or not 0 <= sign.onset - self.began <= ECHO_SECONDS:
             return False
         gone = {name: Move(each.usual, each.value, 0.0, 1.0) for name, each in self.values.items()}
-        same = sum(name in gone and _is_same(gone[name], move.after) for name, move in sign.moves.items())
+        same = sum(name in gone and is_same(gone[name], move.after) for name, move in sign.moves.items())
         return 2 * same > len(sign.moves)
 
     def _is_stuck_as(self, sign: Sign) -> bool:
@@ -375,7 +370,7 @@ def _agreement(one: Episode, other: Episode) -> float | None:
     of_moves = None
     if one.moves and other.moves:
         names = one.moves.keys() & other.moves.keys()
-        same = [name for name in names if _moves_alike(one.moves[name], other.moves[name])]
+        same = [name for name in names if moves_alike(one.moves[name], other.moves[name])]
         of_moves = len(same) / min(len(one.moves), len(other.moves))
         if of_moves >= ALIKE:
             return of_moves
@@ -391,70 +386,14 @@ def _agreement(one: Episode, other: Episode) -> float | None:
         return of_records
     for mine, yours in ((one, other), (other, one)):
         if mine.moves and yours.values:
-            return _fits_values(mine.moves, yours.values)
+            return fits_values(mine.moves, yours.values)
     for mine, yours in ((one, other), (other, one)):
         if mine.moves and yours.centres:
-            return _fits({name: partial(_is_same, move) for name, move in mine.moves.items()}, yours.centres)
+            return fits({name: partial(is_same, move) for name, move in mine.moves.items()}, yours.centres)
     for mine, yours in ((one, other), (other, one)):
         if mine.values and yours.centres:
-            return _fits({name: value.is_close for name, value in mine.values.items()}, yours.centres)
+            return fits({name: value.is_close for name, value in mine.values.items()}, yours.centres)
     if one.varies or other.varies:
         # How much features vary has nothing to do with where others are.
         return len(one.varies & other.varies) / max(1, min(len(one.varies), len(other.varies)))
     return None
-
-
-def _fits(tests: Mapping[str, Callable[[float], bool]], centres: Iterable[Mapping[str, float]]) -> float:
-    """Return the largest share of features that pass in one of some centres."""
-    return max(
-        sum(name in centre and passes(centre[name]) for name, passes in tests.items()) / len(tests)
-        for centre in centres
-    )
-
-
-def _fits_values(moves: Mapping[str, Move], values: Mapping[str, Value]) -> float:
-    """Return the share of features that moved where a record of another stream is off, or the same way."""
-    same = sum(
-        name in moves and _is_same(moves[name]._replace(before=each.usual), each.value) for name, each in values.items()
-    )
-    return same / min(len(moves), len(values))
-
-
-def alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None:
-    """Return in which share of features two records are off alike; None where they have none in common."""
-    names = one.keys() & other.keys()
-    if not names:
-        return None
-    count = 0
-    for name in names:
-        mine, yours = one[name], other[name]
-        # Half of what is usual, or of the way that each went: a new kind has a width of its own.
-        ranges = max(mine.high - mine.low, yours.high - yours.low)
-        near = 0.5 * max(ranges, min(abs(each.value - each.usual) for each in (mine, yours)))
-        is_near = abs(mine.usual - yours.usual) <= OWN_SCALE * ranges and abs(mine.value - yours.value) <= near
-        count += is_near or goes_alike(mine, yours)
-    return count / len(names)
-
-
-def goes_alike(mine: Value, yours: Value) -> bool:
-    """Whether two values are off to the same side, and about as far."""
-    ways = [(each.value - each.usual) / (each.high - each.low or 1.0) for each in (mine, yours)]
-    return ways[1] != 0 and 1 / 3 <= ways[0] / ways[1] <= 3
-
-
-def _moves_alike(mine: Move, yours: Move) -> bool:
-    """Whether two features went to the same place, or, where streams have levels of their own, the same way."""
-    return _is_same(mine, yours.after) or (yours.shift != 0 and 1 / 3 <= mine.shift / yours.shift <= 3)
-
-
-def _is_same(move: Move, value: float) -> bool:
-    """Whether a value is where a feature moved to, at a third to three times the way: a drift is seen under way."""
-    way = move.after - move.before
-    return way != 0 and 1 / 3 <= (value - move.before) / way <= 3
-
-
-def are_close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Whether two centres differ by less than a quarter in most features."""
-    names = one.keys() & other.keys()
-    close = [name for name in names if abs(one[name] - other[name]) <= 0.25 * max(abs(one[name]), abs(other[name]))]
-    return bool(names) and len(close) > 0.75 * len(names)

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute
+from resonance.pipeline.incidents.agreement import are_close
 from resonance.pipeline.incidents.differences import says_nothing
 from resonance.pipeline.incidents.excursions import Excursions, groups
-from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, are_close, episodes, together
+from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, episodes, together
 from resonance.pipeline.incidents.merging import MANY, again, with_fleet
 from resonance.pipeline.incidents.sentences import SHOWN, cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable

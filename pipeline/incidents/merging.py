@@ -6,8 +6,9 @@ from dataclasses import replace
 from operator import attrgetter, itemgetter
 from typing import Final
 
+from resonance.pipeline.incidents.agreement import ALIKE, alike
 from resonance.pipeline.incidents.excursions import LIKE, SINCE_SECONDS, Excursions
-from resonance.pipeline.incidents.grouping import ALIKE, COMPARED, ECHO_SECONDS, Episode, alike
+from resonance.pipeline.incidents.grouping import COMPARED, ECHO_SECONDS, Episode
 from resonance.pipeline.incidents.signs import Sign
 
 MANY: Final = 3

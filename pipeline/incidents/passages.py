@@ -8,7 +8,8 @@ from operator import attrgetter
 from statistics import median
 from typing import Final
 
-from resonance.pipeline.incidents.grouping import ALIKE, GAP_RECORDS, LONG_RECORDS, WINDOW_RECORDS, alike
+from resonance.pipeline.incidents.agreement import ALIKE, alike
+from resonance.pipeline.incidents.grouping import GAP_RECORDS, LONG_RECORDS, WINDOW_RECORDS
 from resonance.pipeline.incidents.signs import NewCluster, Sign
 
 SEVERAL: Final = 2
