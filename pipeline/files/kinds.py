@@ -285,10 +285,19 @@ def _tells_time(name: str, column: Column) -> bool:
     return fits and bool(texts) and (is_named or all(map(_CLOCK.fullmatch, texts)))
 
 
-def _as_clock(column: Column) -> tuple[int, bool, int, int]:
-    """Return what orders columns of times: what can be read, then what follows the records, and differs most often."""
+def _as_clock(column: Column) -> tuple[bool, int, bool, int, int]:
+    """Return what orders columns of times: what can be read, then what follows the records, and differs most often.
+
+    Times of the day come last: dates are joined with them.
+    """
     falls = column.changes if column.falls is None else column.falls
-    return -is_rfc3339(column) - is_time(column), AGAIN * falls > column.changes, -column.changes, falls
+    return (
+        is_time_of_day(column),
+        -is_rfc3339(column) - is_time(column),
+        AGAIN * falls > column.changes,
+        -column.changes,
+        falls,
+    )
 
 
 def _is_number(column: Column) -> bool:

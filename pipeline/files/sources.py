@@ -102,7 +102,12 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     if seen.records < FEWEST:
         return None
     found = _source_of(seen, kinds)
-    tag = _long_form(seen, kinds, [path for path in seen.columns if _may_name(seen, path)])
+    paths = [path for path in seen.columns if _may_name(seen, path)]
+    tag = _long_form(seen, kinds, paths)
+    if found is not None and found.paths == (tag,):
+        # The same number of many machines is none of one stream either.
+        named = _by_names(seen, [path for path in paths if path != tag and _NAME.fullmatch(path)])
+        found = SourceColumn((named[-1],), found.reason, found.certain) if named else found
     if found is None or tag is None or len({*rows_of(seen, *found.paths)}) == len({*rows_of(seen, tag, *found.paths)}):
         return found
     # The numbers of a pod's CPU and of its memory are no stream together.

@@ -184,9 +184,9 @@ class Episode:
         return {name for sign in self.signs for name in (*sign.moves, *sign.values) if name not in sign.late}
 
     @property
-    def varies(self) -> set[str]:
-        """The features that vary more or less since."""
-        return {name for sign in self.signs for name in sign.varies}
+    def varies(self) -> set[tuple[str, bool, bool]]:
+        """The features that vary otherwise since, whether they do so more, and whether they are stuck."""
+        return {(name, move.ratio > 1, move.is_stuck) for sign in self.signs for name, move in sign.varies.items()}
 
     @property
     def centres(self) -> list[dict[str, float]]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute
-from resonance.pipeline.incidents.agreement import are_close
+from resonance.pipeline.incidents.agreement import are_close, is_same
 from resonance.pipeline.incidents.differences import says_nothing
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, episodes, together
@@ -344,7 +344,11 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     noise = [name for name, move in varies.items() if len(group) == 1 and move.is_noise and (move.is_stuck or not said)]
     found: list[IncidentFeature] = []
     for name in _without_halves([name for name in ranked if name not in noise], moves)[:SHOWN]:
-        seen = [centre[name] for centre in centres if name in centre] + [each.value for each in values.get(name, ())]
+        # A new cluster may be of few records, such as those of a start, or a drift under way.
+        came = [centre[name] for centre in centres if name in centre]
+        own = moves.get(name, ())
+        came = [each for each in came if not own or any(is_same(move, each) for move in own)]
+        seen = came + [each.value for each in values.get(name, ())]
         after = median(seen) if seen else median(move.after for move in moves[name])
         before = [move.before for move in moves.get(name, ())] + [each.usual for each in values.get(name, ())]
         usual = median(before) if before else None

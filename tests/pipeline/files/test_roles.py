@@ -388,6 +388,16 @@ def test_a_date_and_a_time_of_day_are_joined(days, hour, option):
     assert [note.option for note in noted(rows).notes if note.change.time] == [option]
 
 
+def test_dates_come_before_times_of_the_day_though_these_differ_more_often():
+    # Two shifts of a machine that rests by night, with the month first.
+    rows = [
+        measured(Date=f"02/{1 + n // 192:02d}/2026", Time=f"{6 + n % 192 // 12:02d}:{n % 12 * 5:02d}:00")
+        for n in range(192 * 14)
+    ]
+    [option] = [note.option for note in noted(rows).notes if note.change.time]
+    assert option == "--time Date --time Time --time-form '%m/%d/%Y %H:%M:%S'"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "form"),
     [
@@ -463,6 +473,16 @@ def test_the_names_of_a_table_in_long_form_are_the_key_together_with_what_they_a
     found = source(rows)
     assert (found.paths, found.certain) == (("metric", "pod"), True)
     assert source([{**row, "pod": f"p-{row['metric']}"} for row in rows]).paths == ("pod",)
+
+
+def test_the_numbers_of_machines_in_long_form_are_told_apart_though_each_metric_goes_on_by_itself():
+    rows, levels = [], {"temp": -20.0, "power": 11.0, "door": 40.0}
+    for n in range(1_500):
+        for k in range(3):
+            for metric, level in levels.items():
+                value = level * (1 + 0.01 * k) + DRAW.gauss(0, 0.01)
+                rows.append({"at": stamp(n), "unit": f"CS-{k}", "metric": metric, "value": round(value, 3)})
+    assert source(rows).paths == ("metric", "unit")
 
 
 def test_states_are_no_sources():

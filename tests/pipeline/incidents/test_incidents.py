@@ -1303,3 +1303,15 @@ def test_what_a_feature_is_beside_the_others_is_said_so_unless_more_is_known():
     assert found["text"].endswith(", temp 6 times as far as usual from what it would be")
     [found] = incidents(drift("p0:d0", 600, load=(1.0, 9.0)), apart("p0:d0", 610, seq=1, temp=(43.0, 55.5)))
     assert [each["feature"] for each in found["features"]] == ["load"]
+
+
+def test_a_new_cluster_of_a_start_is_not_what_a_drift_has_moved_to():
+    [found] = incidents(emerged("p1:d1", 305, heat=1.76), drift("p1:d1", 310, heat=(1.03, 1.24)), alert("p1:d1", 300))
+    assert found["features"] == [{"feature": "heat", "value": 1.24, "usual": 1.03}]
+
+
+def test_what_is_stuck_is_not_one_with_what_is_noisy():
+    noisy, stuck = drift("p1:d1", 300, heat=(3.0, 3.0, 4.0)), drift("p0:d2", 300, heat=(3.0, 3.4, 0.0))
+    for (_, event), change in ((noisy, "widened"), (stuck, "narrowed")):
+        event["units"][0]["features"][0]["change"] = change
+    assert sorted(each["streams"] for each in incidents(noisy, stuck)) == [["p0:d2"], ["p1:d1"]]
