@@ -1,6 +1,7 @@
 """One log style for everything that runs in a worker: the product's own lines and those of its libraries."""
 
 import contextlib
+import io
 import json
 import logging
 import queue
@@ -170,6 +171,16 @@ class QueuedHandler(QueueHandler):
             self._stream.flush()
 
 
+def unbuffer_standard_error() -> None:
+    """Let standard error have no buffer of its own.
+
+    What is in one would be written once more at the end: to a full disk, or to a pipe that is not read.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        raw = io.FileIO(sys.stderr.fileno(), "w", closefd=False)
+        sys.stderr = io.TextIOWrapper(raw, sys.stderr.encoding, sys.stderr.errors, write_through=True)
+
+
 def at(topic: str, partition: int, offset: int | None = None) -> dict[str, Any]:
     """Return the `extra` fields of a line about a partition, or about an offset in it."""
     fields: dict[str, Any] = {"topic": topic, "partition": partition}
@@ -182,6 +193,7 @@ def configure(level: str, style: Literal["text", "json"] = "text", label: str = 
     `level` is the lowest level of the product's own lines; ``debug`` also shows those of the libraries, and tracebacks.
     """
     debug = level == "debug"
+    unbuffer_standard_error()
     handler = QueuedHandler(sys.stderr)
     handler.setFormatter(JsonFormat(label) if style == "json" else Format(debug, label))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

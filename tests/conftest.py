@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from itertools import islice
@@ -19,6 +20,8 @@ from tests.brokers.secured import running as running_secured
 from tests.brokers.sharing import shared
 
 jvm.options += jvm.QUICK
+# Commands of the tests have buffers as those of users do.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -27,7 +27,7 @@ from resonance.pipeline.cli.output import forget_output, is_unread, open_missing
 from resonance.pipeline.cli.stopping import UNCHANGED, UNREAD, says_when_stopped
 from resonance.pipeline.config import likely
 from resonance.pipeline.errors import ConfigurationError, OutputError, ResonanceError, named, offered
-from resonance.pipeline.logs import printable
+from resonance.pipeline.logs import printable, unbuffer_standard_error
 from resonance.pipeline.machine import collect_rarely
 from resonance.schemas.interrupts import interruptible
 from typer.core import TyperGroup
@@ -238,6 +238,7 @@ def shared_first(arguments: Iterable[str]) -> list[str]:
 def main() -> None:
     """Run the command line; errors that a user can act on become one line and an exit code."""
     open_missing()
+    unbuffer_standard_error()
     # Also while modules are imported: a tenth of the time.
     collect_rarely()
     if os.getpid() == 1:

@@ -179,6 +179,5 @@ def end(code: int) -> NoReturn:
     """End the process at once: running threads of the Kafka clients have nothing left to do."""
     with contextlib.suppress(OSError):
         sys.stdout.flush()
-    # Standard error has no buffer of its own, and a pipe that is not read would hold up a flush.
     logging.shutdown()
     os._exit(code)
