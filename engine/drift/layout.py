@@ -215,6 +215,9 @@ class WatchState(Table):
     products: FloatArray = floats("related", "related", most=1e300)  # sums of late records, below the diagonal
     sums: FloatArray = _related()
     sums_before: FloatArray = _related()  # those at which a feature may have become apart
+    floor: FloatArray = _related()  # the least of their records, and how many are about that
+    resting: FloatArray = _related()
+    rest: FloatArray = _related()  # up to which a feature rests, as a machine does that is off
     at: FloatArray = _related()  # what they count from, and 1 / the spread that they count in
     scale: FloatArray = _related()
 
@@ -267,6 +270,7 @@ def new_state(dimension: int, cells: int, related: int) -> WatchState:
     """Return the state of a watch before its first record, with room for `cells`."""
     state = new(WatchState, **sizes_of(dimension, cells, related))
     state.refit, state.still = FIRST_PAIRS, STILL
+    state.rest[:] = -1e300
     state.sign[:] = [-1.0 if i.bit_count() % 2 else 1.0 for i in range(dimension)]
     state.next_look = STRIDE
     state.check[:] = BASE

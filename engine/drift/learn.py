@@ -6,7 +6,7 @@ from resonance.engine.drift.cells import nearest_cell, vote
 from resonance.engine.drift.episode import is_over, is_settling
 from resonance.engine.drift.excursions import is_back
 from resonance.engine.drift.ranges import LATE, LEAST_VARIANCE, measure_again, measure_range, own_records
-from resonance.engine.drift.relations import add_pairs, is_due, relation_unit, set_left
+from resonance.engine.drift.relations import add_pairs, is_due, relation_unit, rests, set_left
 from resonance.engine.drift.shares import close_share_block
 from resonance.engine.drift.steps import HELD_STUCK, follow_steps, is_any_stuck, may_be_stuck
 from resonance.kernels.arithmetic import correlation_time, inline, jit
@@ -380,6 +380,8 @@ def _learn_relations(state, rules, x, offset, time):
 
     That is where a feature may be apart from the others, where that has become clear, or where relations are due.
     """
+    if rests(state, x):
+        return False
     k, alarm = len(state.seen) - 1, False
     if set_left(state, x, time):
         alarm = learn_record(state, k, rules, state.left, offset, time, False, True)

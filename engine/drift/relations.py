@@ -19,10 +19,12 @@ from resonance.kernels.table import stored_fields
 
 _CUT = 5.0
 """Spreads beyond which a value counts as one at this distance."""
-_RIDGE = 0.01
+_RIDGE = 1e-4
 """What is added to the variance of each feature, as a part of it: what says the same twice is no exact relation."""
 _EXPLAINED = 0.5
 """Part of the variance of a feature that the others leave at most, so that what is left is compared."""
+_OFTEN = 0.2
+"""Share of the records in which a feature is where it rests."""
 _SLIGHT = 0.05
 """Spreads of a feature that one of another moves it at least, or it says nothing."""
 _LEAST = 0.1
@@ -78,6 +80,16 @@ def set_left(state, x, time):
 
 
 @jit
+def rests(state, x):
+    """Whether most features are where they rest: what a machine that is off says is no relation."""
+    some = resting = 0
+    for i in range(len(x)):
+        some += state.rest[i] > -1e300
+        resting += x[i] <= state.rest[i]
+    return resting > 0 and 2 * resting > some
+
+
+@jit
 def add_pairs(state, d):
     """Add the record of `set_left` to the sums of products, from the first baseline after a change of the stream on."""
     if state.paired == 0:
@@ -88,10 +100,14 @@ def add_pairs(state, d):
         for i in range(d):
             g = state.gain[0, i]
             state.at[i], state.scale[i] = state.middle[0, i] + state.mean[0, i] / g, g * state.inverse_spread[0, i]
-        state.sums[:] = 0.0
+        state.floor[:] = 1e300
+        state.sums[:] = state.resting[:] = 0.0
         state.products[:] = 0.0
     state.paired += 1
     z = state.pair
+    for i in range(d):
+        state.floor[i] = min(state.floor[i], z[i])
+        state.resting[i] += (z[i] - state.floor[i]) * state.scale[i] <= _SLIGHT
     for i in range(len(z)):
         z[i] = min(max((z[i] - state.at[i]) * state.scale[i], -_CUT), _CUT)
     for i in range(len(z)):
@@ -130,6 +146,12 @@ def fit_relations(state: WatchState) -> None:
     covariance = products / n - means[:, None] * means
     spreads = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     d = len(spreads) - layout.HOURS
+    is_rest = (state.resting >= _OFTEN * n) & (state.rest <= -1e300) & (spreads > _SLIGHT)
+    if is_rest[:d].any():
+        # Of a machine that works relations are of other records.
+        state.rest[:d] = np.where(is_rest, state.floor + _SLIGHT / state.scale, state.rest)[:d]
+        state.paired, state.refit = 0, max(state.paired, layout.FIRST_PAIRS)
+        return
     # Of the waves of a day little is known before most of one.
     varies = spreads > np.where(np.arange(len(spreads)) < d, layout.FLOOR * state.scale, _MOST_OF_DAY)
     covariance = np.where(varies[:, None] & varies, covariance, 0.0)
@@ -170,6 +192,8 @@ def rescale_relations(state: WatchState, factor: FloatArray, shift: FloatArray) 
     np.fill_diagonal(state.weight, own)
     for place in (state.low, state.high, state.at):
         place[:] = place * factor + shift
+    for place in (state.floor, state.rest):
+        place[:] = np.where(np.abs(place) < 1e300, place * factor + shift, place)
     state.width[:], state.scale[:] = state.width * factor, state.scale / factor
 
 

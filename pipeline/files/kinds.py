@@ -53,7 +53,8 @@ _COUNTED = re.compile(
 )
 _STATE = re.compile(
     r"(?i)(.*[ _-])?(err|errors?|timeout|timed_out|retry|retried|on|open|running|active|enabled|occupied|motion|heating"
-    r"|cooling)([ _-]?flag)?|.*[a-z](Error|Timeout|On|Open|Running|Active|Enabled)"
+    r"|cooling|reject(ed|s)?|scrap(ped)?|rework(ed)?|success(ful)?|cancell?ed|dropped|cache_hit)([ _-]?flag)?"
+    r"|.*[a-z](Error|Timeout|On|Open|Running|Active|Enabled|Reject|Rejected|Scrap|Rework|Success)"
 )
 """What a flag is measured of, and not what is known of the record."""
 _NAMING = re.compile(

@@ -65,6 +65,7 @@ class Relations:
         self.features, self.paired, self.refit = features, 0, 256
         self.d = d = features + 4
         self.weight, self.products = ([[0.0] * d for _ in range(d)] for _ in range(2))
+        self.least, self.resting, self.rest = [0.0] * d, [0.0] * d, [-1e300] * d
         self.level, self.low, self.high, self.width, self.sums, self.at, self.scale = ([0.0] * d for _ in range(7))
 
     def pair(self, x: list[float], time: int) -> list[float]:
@@ -90,8 +91,12 @@ class Relations:
             own = first.channels[: self.features]
             self.at = [*(c.C + c.MU / c.G for c in own), 0.0, 0.0, 0.0, 0.0]
             self.scale = [*(c.G * c.RHO for c in own), 1.0, 1.0, 1.0, 1.0]
+            self.least, self.resting = [1e300] * self.d, [0.0] * self.d
             self.sums, self.products = [0.0] * self.d, [[0.0] * self.d for _ in range(self.d)]
         self.paired += 1
+        for i, v in enumerate(x[: self.features]):
+            self.least[i] = min(self.least[i], v)
+            self.resting[i] += (v - self.least[i]) * self.scale[i] <= 0.05
         z = [clip((v - at) * scale, -5.0, 5.0) for v, at, scale in zip(x, self.at, self.scale, strict=True)]
         for i, own in enumerate(z):
             self.sums[i] += own
@@ -109,9 +114,18 @@ class Relations:
         mean = [each / n for each in self.sums]
         cov = [[self.products[max(i, j)][min(i, j)] / n - mean[i] * mean[j] for j in every] for i in every]
         sd = [sqrt(max(cov[i][i], 0.0)) for i in every]
+        found = [
+            i < self.features and self.resting[i] >= 0.2 * n and self.rest[i] <= -1e300 and sd[i] > 0.05 for i in every
+        ]
+        if any(found):
+            for i in every:
+                if found[i]:
+                    self.rest[i] = self.least[i] + 0.05 / self.scale[i]
+            self.refit, self.paired = max(self.paired, 256), 0
+            return False
         varies = [sd[i] > (1e-3 * self.scale[i] if i < self.features else 0.5) for i in every]
         cov = [[cov[i][j] if varies[i] and varies[j] else 0.0 for j in every] for i in every]
-        own = [[(sd[i] * sd[i] * 1.01 if varies[i] else 1.0) if i == j else cov[i][j] for j in every] for i in every]
+        own = [[(sd[i] * sd[i] * 1.0001 if varies[i] else 1.0) if i == j else cov[i][j] for j in every] for i in every]
         room, inverse = np.empty((3, self.d, self.d)), np.empty((self.d, self.d))
         invert(np.array(own), self.d, room[2, 0], room[0], room[1], inverse)
         left = [1.0 / float(inverse[i, i]) for i in every]
@@ -232,6 +246,9 @@ class PlainDrift:
         """Take what is left of the features of a record; return whether to look at it."""
         # The streams of the tests have offsets as times.
         x = self.known.pair(x, offset)
+        resting = [v <= rest for v, rest in zip(x[: self.d], self.known.rest, strict=False)]
+        if any(resting) and 2 * sum(resting) > sum(rest > -1e300 for rest in self.known.rest[: self.d]):
+            return False
         left, alarm = self.known.left(x), False
         if not all(map(isnan, left)):
             alarm = self.take(rest, left, offset)

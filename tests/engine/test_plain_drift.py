@@ -34,11 +34,14 @@ def stream(seed, d, n=5_120, k=3, lacking=False, **given):
         X[6000:, 0] += 40.0
         for at in (1900, 5700, 6700, 7500):  # Outages.
             X[at : at + 60, : 1 + at % 3] -= 5.0 * (1.0 + rng.random((60, 1)))
-    if "relations" in given:  # The last feature follows from the first two, later otherwise, and later not at all.
-        X[:, -1] = 0.5 * X[:, 0] + 0.8 * X[:, 1] + 0.02 * rng.standard_normal(n)
-        X[3300:, -1] += 0.3
-        X[5200:, -1] += 0.4 * rng.standard_normal(max(n - 5200, 0))
-        X[:, -1] += 0.2 * np.sin(np.arange(n) * 2.0 * np.pi / 144)
+    if "relations" in given:  # The second follows from the others, and the hour; later otherwise, and later not at all.
+        hour = np.sin(np.arange(n) * 2.0 * np.pi / 144)
+        X = 0.1 * rng.standard_normal((n, d)) + 0.3 * hour[:, None] * (np.arange(d) != 2)
+        X[:, 1] = 0.5 * X[:, 0] + 0.8 * X[:, 2] + 0.2 * hour + 0.02 * rng.standard_normal(n)
+        X[2900:, 1] += 0.2
+        X[4200:, 1] += 0.4 * rng.standard_normal(n - 4200)
+        if "leaps" not in given:  # A machine that is off by night.
+            X[np.arange(n) % 144 >= 104] = -2.0
     if lacking:  # Also all of some records, at first one feature of all, and a lot of late.
         X[rng.random((n, d)) < 0.1] = np.nan
         X[:1000, 0] = X[3000:3010] = X[4500:5500:2, 0] = np.nan
@@ -101,7 +104,19 @@ def test_rows_and_state_are_those_of_the_specification(seed, d, given):
     if plain.rest is not None:
         known = plain.known
         np.testing.assert_array_equal(arrays["weight"], known.weight)
-        rows = [known.level, known.low, known.high, known.width, known.sums, plain.before[1], known.at, known.scale]
+        rows = [
+            known.level,
+            known.low,
+            known.high,
+            known.width,
+            known.sums,
+            plain.before[1],
+            known.least,
+            known.resting,
+            known.rest,
+            known.at,
+            known.scale,
+        ]
         np.testing.assert_array_equal(arrays["relation"], np.transpose(rows))
         assert any(row[:3] == [2, row[1], -1] for row in plain.rows)
     for k, unit in enumerate(plain.every):
@@ -113,7 +128,7 @@ def test_rows_and_state_are_those_of_the_specification(seed, d, given):
     if "leaps" in given:
         steps = [[getattr(c, name) for c in plain.steps] for name in STEPS]
         np.testing.assert_array_equal(arrays["steps"], np.transpose(steps))
-        assert any(row[0] == 3 and row[3] == 2 for row in plain.rows)
+        assert "relations" in given or any(row[0] == 3 and row[3] == 2 for row in plain.rows)
         if k:
             np.testing.assert_array_equal(arrays["share"][k], [float(getattr(unit.share, name)) for name in SHARE])
             assert arrays["number"][k].tolist() == [int(getattr(unit.number, name)) for name in NUMBERS]

@@ -165,3 +165,15 @@ def test_relations_with_other_numbers_are_refused_or_go_on():
         learn(read, X[3_000:4_200], np.zeros(1_200, int), found=list)
         read.state()
     assert 50 < taken < 200
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_machine_says_that_is_off_hides_nothing_of_its_days(seed):
+    """A panel whose power and current are a quarter less at the same sun; by night all are 0."""
+    rng, t = np.random.default_rng(seed), np.arange(6_000)
+    sun = np.maximum(np.sin(2 * np.pi * t / 144), 0.0) * (0.6 + 0.4 * rng.random(len(t)))
+    power = sun * np.where(t < 4_000, 1.0, 0.75)
+    X = 0.2 * np.column_stack((sun, power, power)) + 0.002 * rng.normal(size=(len(t), 3)) * (sun > 0.0)[:, None]
+    changes = seen(X)
+    assert changes[0].kind == "drift" and 4_000 < changes[0].record < 5_000
+    assert beside(changes)

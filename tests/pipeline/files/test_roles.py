@@ -388,6 +388,12 @@ def test_a_date_and_a_time_of_day_are_joined(days, hour, option):
     assert [note.option for note in noted(rows).notes if note.change.time] == [option]
 
 
+@pytest.mark.parametrize("name", ["Reject", "scrap", "cache_hit", "order_cancelled"])
+def test_what_happens_to_records_is_measured_and_no_label(name):
+    rows = [measured(at=stamp(n), machine=f"m{n % 4}", **{name: int(DRAW.random() < 0.02)}) for n in range(2_000)]
+    assert name in noted(rows).features
+
+
 def test_dates_come_before_times_of_the_day_though_these_differ_more_often():
     # Two shifts of a machine that rests by night, with the month first.
     rows = [
