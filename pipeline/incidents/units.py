@@ -52,6 +52,9 @@ LITTLE: Final = 2.0
 MOST_CENTRES: Final = 2
 """New clusters that come with another unit; a stream that broke has records of more kinds."""
 
+LEAST_PART: Final = 0.05
+"""Part of the most that is usual that a record in another unit, and a cluster, are in it at least."""
+
 BROKEN: Final = 0.5
 """Share of a stream's records that are unlike all before where it broke; fewer are a new kind beside the usual ones."""
 
@@ -82,6 +85,9 @@ def rescaled(group: Sequence[Episode], signs: Sequence[Sign]) -> Rescaled | None
     found = [_by_alert(each) for each in group] if lasts else [None]
     units = sorted((each for each in found if each is not None), key=lambda each: each.usual)
     if len(units) == len(found) and len({(each.feature, each.is_degrees or each.factor) for each in units}) == 1:
+        return units[len(units) // 2]
+    units = [each for episode in group if (each := _by_records(episode)) is not None]
+    if len(units) == len(group) and len({(each.feature, each.factor) for each in units}) == 1:
         return units[len(units) // 2]
     if not any(sign.is_whole for sign in signs) or len(group[0].centres) > MOST_CENTRES:
         return None
@@ -184,6 +190,24 @@ def _by_alert(episode: Episode) -> Rescaled | None:
     if abs(usual) >= SURELY_AWAY * reach and abs(each.value / factor - usual) <= reach:
         return Rescaled(name, usual, factor)
     return _by_centre(name, each, episode.centres, sure) if move is None else None
+
+
+def _by_records(episode: Episode) -> Rescaled | None:
+    """Return the feature that is so many times what it was that it can be nothing else, though it is 0 by night.
+
+    The record of an alert and all new clusters are within what is usual in the other unit, and not in its lower part; a
+    code that stands for a fault would be the same in both.
+    """
+    if len(episode.values) != 1 or max(sign.unlike for sign in episode.signs) < BROKEN:
+        return None
+    ((name, each),) = episode.values.items()
+    centres = [centre[name] for centre in episode.centres if name in centre]
+    for factor in (unit for unit in UNITS if unit >= SURELY and unit != 1024.0):
+        seen = [each.value / factor, *(centre / factor for centre in centres)]
+        differs = any(abs(centre - each.value) > CLOSE * each.value for centre in centres)
+        if differs and all(LEAST_PART * each.high <= value <= each.high for value in seen):
+            return Rescaled(name, seen[1], factor)
+    return None
 
 
 def _by_centre(

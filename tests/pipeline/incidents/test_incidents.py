@@ -1315,3 +1315,21 @@ def test_what_is_stuck_is_not_one_with_what_is_noisy():
     for (_, event), change in ((noisy, "widened"), (stuck, "narrowed")):
         event["units"][0]["features"][0]["change"] = change
     assert sorted(each["streams"] for each in incidents(noisy, stuck)) == [["p0:d2"], ["p1:d1"]]
+
+
+@pytest.mark.parametrize(
+    ("value", "centre", "kind"),
+    [
+        (28_899.0, 13_434.0, "unit"),
+        (9_999.0, 9_999.0, "broke"),  # A code that stands for a fault.
+        (65.0, 60.0, "broke"),
+        (900.0, 700.0, "broke"),
+    ],
+)
+def test_what_is_zero_by_night_is_in_another_unit_where_all_records_are_usual_ones_in_it(value, centre, kind):
+    made = alert("p1:d1", 300, records=7.0, unlike=7.0)
+    made[1]["features"] = [{"feature": "power", "value": value, "low": -3.4, "high": 62.8}]
+    new = alert("p1:d1", 340, "new_cluster", severity="info")
+    new[1]["cluster"] = "p1:d1/1/7"
+    [found] = incidents(made, emerged("p1:d1", 310, power=centre), new, drift("p1:d1", 330, power=(4.6, 4_000.0)))
+    assert (found["kind"], found.get("factor")) == (kind, 1_000.0 if kind == "unit" else None)
