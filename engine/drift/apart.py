@@ -4,14 +4,16 @@ A machine that starts is apart for some records, as each of its values follows i
 feature varies so little that this alone would be an alarm.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from resonance.engine.base import FloatArray
 from resonance.engine.drift import layout
-from resonance.engine.drift.changes import ChangedChannel, ChangedUnit, changed_unit, clearest, ratio_since, strengths
+from resonance.engine.drift.changes import ChangedChannel, ChangedUnit, changed_unit, ratio_since, spreads_of, strengths
 from resonance.engine.drift.episode import begin_episode, restart_features
 from resonance.engine.drift.layout import Rules, WatchState
+from resonance.engine.drift.learn import is_quiet
 from resonance.engine.drift.ranges import begin_sums
 from resonance.engine.drift.relations import fit_relations, forget_pairs, is_due, relation_unit
 
@@ -38,21 +40,30 @@ def look_at_relations(state: WatchState, rules: Rules) -> tuple[bool, ChangedUni
         if channels:
             restart_features(state, k, rules, layout.BASE)
             forget_pairs(state)
-            first = clearest(channels)
+            first = _clearest(channels)
             state.named = first.channel + 1
             return begin_episode(state), replace(unit, channels=(first,))
         # What was apart for as long before is no news.
         state.still = min(2 * state.still, _LONGEST)
         begin_sums(state, k)
     elif is_due(state):
-        fit_relations(state)
+        state.refit = 2 * state.paired
+        # While what is left is suspicious a change may be on its way, and the relations stay as they are.
+        if not state.watched[k] or is_quiet(state, k):
+            fit_relations(state)
     return False, None
+
+
+def _clearest(channels: Sequence[ChangedChannel]) -> ChangedChannel:
+    """Return the one that changed by most of its spreads, in its mean or in how it varies."""
+    sizes = [abs(each.after - each.before) / each.spread + each.ratio for each in channels]
+    return channels[sizes.index(max(sizes))]
 
 
 def _is_large(state: WatchState, channel: ChangedChannel) -> bool:
     """Whether a feature is off, or varies, by enough of what it goes by as a whole."""
     c = channel.channel
-    spread = 1.0 / (state.inverse_spread[0, c] * state.gain[0, c]) if state.watched[0] else state.old_spread[0, c]
+    spread = (spreads_of(state, 0) if state.watched[0] else state.old_spread[0])[c]
     off = abs(channel.after - channel.before) if channel.change == "moved" else channel.ratio * channel.spread
     return bool(off >= _LEAST * spread)
 
@@ -64,9 +75,9 @@ def _still_apart(state: WatchState, rules: Rules, k: int) -> FloatArray:
     """
     found = strengths(state, k)
     for c in range(rules.d):
-        s, lasts = state.cusum[k, c], state.seen[k] - np.array([state.onset[k, c], state.size_onset[k, c]])
-        way = abs(s) / max(lasts[0], 1.0) + (state.allowed_up if s > 0.0 else state.allowed_down)[k, c]
-        lasts = (found[c, :2] >= 1.0) & (lasts >= state.still)
+        s, records = state.cusum[k, c], state.seen[k] - np.array([state.onset[k, c], state.size_onset[k, c]])
+        way = abs(s) / max(records[0], 1.0) + (state.allowed_up if s > 0.0 else state.allowed_down)[k, c]
+        lasts = (found[c, :2] >= 1.0) & (records >= state.still)
         found[c, :2] *= lasts & np.array([way >= _MOVED, ratio_since(state, (k, c)) >= _WIDER])
     if (most := found[:, 0].max()) > 0.0:
         found[:] = 0.0

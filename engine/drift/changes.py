@@ -1,6 +1,5 @@
 """The changes that a watch reports: what changed in a unit, and from when on."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -176,7 +175,7 @@ def strengths(state: WatchState, k: int) -> FloatArray:
     return np.stack((np.abs(state.cusum[k]) / limits, sizes, step_evidence(state, k)), axis=1)
 
 
-def marked(state: WatchState, k: int, onset: int) -> Mark:
+def _marked(state: WatchState, k: int, onset: int) -> Mark:
     """Return the mark at or before a record of the unit."""
     seen, level = int(state.seen[k]), 0
     while level < layout.LEVELS - 1 and seen - onset > _REACHES[level]:
@@ -249,12 +248,6 @@ def ratio_since(state: WatchState, one: tuple[int, int]) -> float:
     return max((al + excess / float(state.size_inverse_spread[one])) / al, 0.0)
 
 
-def clearest(channels: Sequence[ChangedChannel]) -> ChangedChannel:
-    """Return of some channels the one that changed by most of its spreads, in its mean or in how it varies."""
-    sizes = [abs(each.after - each.before) / each.spread + each.ratio for each in channels]
-    return channels[sizes.index(max(sizes))]
-
-
 def _beside(state: WatchState, unit: ChangedUnit) -> ChangedUnit:
     """Return what changed beside what the other features say, where these are as usual as its relations are old."""
     usual = 0.5 * (state.low + state.high)[: len(unit.before)]
@@ -280,7 +273,7 @@ def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, shar
     if features >= CLEAR:
         c, which = divmod(int(each.argmax()), each.shape[1])
         onset = float((state.onset, state.size_onset)[which][k, c]) if which < 2 else _onset_of_steps(state, k, c)
-        since = marked(state, k, int(onset))
+        since = _marked(state, k, int(onset))
         strongest = each.max(axis=1)
         change: FeatureChange
         for c in np.argsort(-strongest, kind="stable")[:MOST].tolist():
@@ -362,8 +355,6 @@ def ended_unit(state: WatchState, rules: Rules, k: int) -> ChangedUnit:
         after=after,
         spread=spread,
     )
-    return (
-        _beside(state, replace(unit, channels=tuple(each for each in unit.channels if each.channel == state.named - 1)))
-        if k == relation_unit(state)
-        else unit
-    )
+    if k != relation_unit(state):
+        return unit
+    return _beside(state, replace(unit, channels=tuple(each for each in channels if each.channel == state.named - 1)))

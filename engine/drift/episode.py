@@ -113,7 +113,7 @@ def raise_alarm(state: WatchState, rules: Rules) -> tuple[bool, list[ChangedUnit
                 state.steady = state.records
                 if state.returns[0] == 0:
                     state.bottom[:] = state.top[:] = state.last
-            state.moved_cells += 0 < k <= state.cells
+            state.moved_cells += k > 0
         if share >= CLEAR:
             keep_share(state, k)
             _restart_share(state, k)

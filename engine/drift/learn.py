@@ -323,7 +323,7 @@ def _follow(state, k, seen, value, clipped, size, partly):
 
 
 @jit
-def _is_quiet(state, k):
+def is_quiet(state, k):
     """Whether no cumulative sum is suspicious."""
     means, sizes = np.abs(state.cusum[k]), np.abs(state.size_cusum[k])
     return not ((means >= 0.25 * state.threshold[k]) | (sizes >= 0.25 * state.size_threshold[k])).any()
@@ -367,7 +367,7 @@ def _check_baseline(state, k, rules, alarm):
         # The stream may be back soon: a cell that has not changed need not learn where it is.
         state.check[k] = records + base
         return
-    if not alarm and (not state.watched[k] or _is_quiet(state, k)):
+    if not alarm and (not state.watched[k] or is_quiet(state, k)):
         if rules.leaps > 0:
             measure_again(state, k, rules, records, base)
         take_baseline(state, k, rules, records, base)

@@ -131,16 +131,8 @@ def forget_pairs(state: WatchState) -> None:
 
 
 def fit_relations(state: WatchState) -> None:
-    """Take what the features of late records say of each other; a watch of what is left begins anew.
-
-    While that is suspicious a change may be on its way, and the relations stay as they are.
-    """
-    k, n = len(state.seen) - 1, float(state.paired)
-    state.refit = 2 * state.paired
-    evidence = np.abs(state.cusum[k]) >= 0.25 * state.threshold[k]
-    evidence |= np.abs(state.size_cusum[k]) >= 0.25 * state.size_threshold[k]
-    if state.watched[k] and evidence.any():
-        return
+    """Take what the features of late records say of each other; a watch of what is left begins anew."""
+    n = float(state.paired)
     means = state.sums / n
     products = np.tril(state.products) + np.tril(state.products, -1).T
     covariance = products / n - means[:, None] * means
@@ -161,15 +153,14 @@ def fit_relations(state: WatchState) -> None:
     left = 1.0 / np.diagonal(precision)
     followed = varies & (np.arange(len(spreads)) < d) & (left <= _EXPLAINED * spreads * spreads)
     at, reach = state.at + means / state.scale, _REACH * spreads / state.scale
+    state.low[:], state.high[:] = at - reach, at + reach
     known = np.diagonal(state.weight) > 0.0
     own = -state.weight * state.scale[:, None] / state.scale
     np.fill_diagonal(own, 1.0)
     kept = np.array([sum((row[:, None] * row * covariance).ravel().tolist()) for row in own])
     least = np.maximum(left, _LEAST * _LEAST * spreads * spreads)
     if known.any() and (known == followed).all() and (kept <= _ABOUT * least)[known].all():
-        # A watch that begins anew sees nothing for a while.
-        state.low[:], state.high[:] = at - reach, at + reach
-        return
+        return  # A watch that begins anew sees nothing for a while.
     weight = -precision * left[:, None]
     says = np.abs(weight) * spreads >= _SLIGHT * spreads[:, None]
     weight = np.where(followed[:, None] & varies & says, weight * state.scale / state.scale[:, None], 0.0)
@@ -177,8 +168,7 @@ def fit_relations(state: WatchState) -> None:
     state.level[:] = [each - sum((row * at).tolist()) for each, row in zip(at.tolist(), weight, strict=True)]
     np.fill_diagonal(weight, followed.astype(np.float64))
     state.weight[:], state.width[:] = weight, _LEAST * spreads / state.scale
-    state.low[:], state.high[:] = at - reach, at + reach
-    begin_left(state, k)
+    _begin_left(state)
 
 
 def rescale_relations(state: WatchState, factor: FloatArray, shift: FloatArray) -> None:
@@ -197,8 +187,9 @@ def rescale_relations(state: WatchState, factor: FloatArray, shift: FloatArray) 
     state.width[:], state.scale[:] = state.width * factor, state.scale / factor
 
 
-def begin_left(state: WatchState, k: int) -> None:
+def _begin_left(state: WatchState) -> None:
     """Let the watch of what is left begin."""
+    k = relation_unit(state)
     for name in ("channel", "plain", "number", "return", "mark", "mark_time"):
         for field, _ in stored_fields(WatchState)[name]:
             getattr(state, field)[k] = 0

@@ -22,7 +22,7 @@ from resonance.engine.drift.layout import (
     related_of,
     rules_from,
 )
-from resonance.engine.drift.learn import learn_batch
+from resonance.engine.drift.learn import is_quiet, learn_batch
 from resonance.engine.drift.relations import inverse, relation_unit, rescale_relations
 from resonance.engine.drift.steps import HELD_NOISY, is_any_stuck
 from resonance.engine.errors import ParameterError, StateError
@@ -218,31 +218,32 @@ class DriftWatch(Parametrised):
         for steps in (state.steps, state.rough, state.least, state.most):
             steps[:] = steps * factor
         state.smooth[:] = np.where(state.held == HELD_NOISY, state.smooth * factor, state.smooth)
-        relations, whole = relation_unit(state), shift
+        relations = relation_unit(state)
         for k in range(len(state.seen)):
-            shift = np.zeros(d) if k == relations else whole
+            # What is left of a feature has no place of its own.
+            way = np.zeros(d) if k == relations else shift
             if state.seen[k] > 0:
                 measured = state.seen[k] >= layout.RANGE
-                state.middle[k, :d] = state.middle[k, :d] * factor + shift
+                state.middle[k, :d] = state.middle[k, :d] * factor + way
                 gain = state.gain[k, :d]
                 gain[:] = gain / factor if measured else gain * factor * factor
             for place, spread in ((state.old, state.old_spread), (state.previous, state.previous_spread)):
                 known = spread[k, :d] > 0.0
-                place[k, :d] = np.where(known, place[k, :d] * factor + shift, place[k, :d])
+                place[k, :d] = np.where(known, place[k, :d] * factor + way, place[k, :d])
                 spread[k, :d] *= factor
             home = dict(zip((*layout.HOME, *layout.HOME_STEPS), state.home[k, :, :d], strict=True))
             for name, row in home.items():
                 if name in {"middle", "usual", "bottom", "top"}:
-                    row[:] = row * factor + shift
+                    row[:] = row * factor + way
                 elif name in {"gain", "least", "most"}:
                     row[:] = row / factor if name == "gain" else row * factor
             for place in (state.usual, state.old_usual):
-                place[k, :d] = place[k, :d] * factor + shift
+                place[k, :d] = place[k, :d] * factor + way
             if state.bases[k] > 0:
                 for bound in (state.lowest, state.highest):
-                    bound[k, :d] = bound[k, :d] * factor + shift
+                    bound[k, :d] = bound[k, :d] * factor + way
         if relations >= 0:
-            rescale_relations(state, factor, whole)
+            rescale_relations(state, factor, shift)
 
     def state(self) -> bytes:
         """Everything that the next record's report depends on: versioned, checksummed, canonical."""
@@ -277,7 +278,6 @@ class DriftWatch(Parametrised):
                 arrays["steps"] = np.column_stack((arrays["steps"], np.zeros((dimension, 2))))
                 arrays["plain"] = np.concatenate((arrays["plain"], np.zeros((cells + 1, 1, channels_of(dimension)))), 1)
             if is_older := "return" not in arrays:  # Nothing of what a unit was like before a change held again.
-                arrays = packed_state(new_state(dimension, cells, 0)) | arrays
                 arrays["head"] = np.append(arrays["head"], 0)
             if "relations" not in given:  # Features were not compared with the others then.
                 arrays = packed_state(new_state(dimension, cells, 0)) | arrays
@@ -296,3 +296,4 @@ class DriftWatch(Parametrised):
         none = np.zeros(1, dtype=np.int64)
         cls(1).learn(np.zeros((1, 1)), none, none, none)
         inverse(np.eye(2))
+        is_quiet(new_state(1, 0, 0), 0)

@@ -349,8 +349,8 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         own = moves.get(name, ())
         came = [each for each in came if not own or any(is_same(move, each) for move in own)]
         seen = came + [each.value for each in values.get(name, ())]
-        after = median(seen) if seen else median(move.after for move in moves[name])
-        before = [move.before for move in moves.get(name, ())] + [each.usual for each in values.get(name, ())]
+        after = median(seen) if seen else median(move.after for move in own)
+        before = [move.before for move in own] + [each.usual for each in values.get(name, ())]
         usual = median(before) if before else None
         # Streams have levels of their own: of many what is usual is that of those whose values are named.
         if len(group) > 1 and (pairs := [pair for each in group if (pair := _ends(each, name, name in moves))]):
