@@ -322,8 +322,10 @@ class SignTable:
         is_known = cleared and not is_open and rule != "new_cluster" and "reason" not in cleared[1]
         ended = onset + silent if silent else cleared[0][0] if cleared and is_known else 0.0
         if rule == "missing":
-            # At its end it knows in how many records.
-            count = f"in {at_end['missing']:,.0f} records, " if "missing" in at_end else ""
+            # At its end it knows in how many records, and where they are too many of some from the beginning.
+            last = {**evidence, **at_end}
+            of = f" of {last['records']:,.0f}" if records else ""
+            count = f"in {last['missing']:,.0f}{of} records, " if of or "missing" in at_end else ""
             usually = one_of(evidence["usual"], " of them" if count else " of the records")
             text = f"{count}usually {f'in {usually}' if evidence['usual'] > 0 else 'never missing'}"
         stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))

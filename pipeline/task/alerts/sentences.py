@@ -50,7 +50,9 @@ def sentence(
     if not opened and evidence.get("ended"):
         began = "model or watch" if rule in ("drift_open", "share") else "model"
         return f"{about}: the alert ended, because a new {began} began or the rule was switched off"
-    said = (_OPENED if opened else _CLEARED)[rule].format(about=about, setting=setting, **_shown(evidence))
+    shown = _shown(evidence)
+    of = f"of {shown['records']} records" if "records" in shown else "records in a row"
+    said = (_OPENED if opened else _CLEARED)[rule].format(about=about, setting=setting, of=of, **shown)
     said += ", of a kind that is known" if opened and rule == "unlike" and evidence.get("known") else ""
     return f"{said}; {_named(features)}" if opened and features else said
 
@@ -65,7 +67,7 @@ _OPENED: Final[Mapping[AlertRule, str]] = {
     "drift_open": "{about} has drifted, and that is not over yet",
     "dead_letters": "{dead_letters} of {records} records of {about} were dead letters",
     "silent": "{about} has had no record for {seconds} or more; usually one comes every {usual_seconds}",
-    "missing": "{about}: {missing} records in a row came without it, usually {usual}",
+    "missing": "{about}: {missing} {of} came without it, usually {usual}",
 }
 """An alert may be open for days: the numbers are those with which it opened, and the sentence has to stay true."""
 
@@ -78,7 +80,7 @@ _CLEARED: Final[Mapping[AlertRule, str]] = {
     "drift_open": "{about} is as before its drift, or has a new baseline",
     "dead_letters": "{dead_letters} of {records} records of {about} were dead letters",
     "silent": "{about} has a record again, after {seconds}",
-    "missing": "{about} no more: {missing} records in a row had come without it",
+    "missing": "{about} no more: {missing} {of} had come without it",
 }
 
 

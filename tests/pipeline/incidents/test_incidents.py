@@ -675,9 +675,9 @@ def test_a_rare_kind_that_comes_long_after_the_others_and_is_far_from_them_is_ne
         assert row_of(each)[:2] == ("info", "learned")
 
 
-def lacking(stream, minute, feature="do", kind="opened", missing=7):
-    """An alert that a feature is missing, which began ten minutes before."""
-    made = alert(stream, minute, "missing", kind, "warning", missing=missing, records=1.2 * missing, usual=0.002)
+def lacking(stream, minute, feature="do", kind="opened", missing=20, **records):
+    """An alert that a feature is missing, in a row or in some of so many records, which began ten minutes before."""
+    made = alert(stream, minute, "missing", kind, "warning", missing=missing, **records, usual=0.002)
     began = output("", stream, minute - 10)[1]["time"]
     made[1].update(feature=feature, began=began, key=f"alert/missing/{stream}/{feature}/1/0")
     return made
@@ -695,6 +695,10 @@ def test_a_feature_that_is_missing_is_an_incident_with_what_stands_for_it_and_at
     never = lacking("p0:d1", 600)
     never[1]["evidence"]["usual"] = 0.0
     assert incidents(never)[0]["text"].endswith("09:50:00, usually never missing")
+    often = lacking("p0:d1", 600, missing=11, records=31)
+    assert incidents(often)[0]["text"].endswith("09:50:00, in 11 of 31 records, usually in 1 of 500")
+    (ended,) = incidents(often, lacking("p0:d1", 990, kind="cleared", missing=400, records=990))
+    assert ended["text"].endswith("09:50:00, in 400 of 990 records, usually in 1 of 500; over since 2026-05-06 16:30")
 
 
 def test_streams_that_lack_the_same_feature_are_one_incident_and_what_is_new_beside_it_is_said_first():

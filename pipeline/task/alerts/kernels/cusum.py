@@ -1,7 +1,7 @@
 """A watch of records that are unlike: a CUSUM of log likelihood ratios, of the stream's share against a far higher one.
 
-Such records come in bursts, so that the threshold is inflated by the ratio of long-run variance to variance, measured
-on blocks of the stream.
+Records that lack a feature are watched by the same. Such records come in bursts, so that the threshold is inflated by
+the ratio of long-run variance to variance, measured on blocks of the stream.
 """
 
 import numpy as np
@@ -57,7 +57,7 @@ COMMON = 0.4
 
 
 @jit
-def _rebase(counts, weights, evidence, most, alike):
+def rebase(counts, weights, evidence, most, alike):
     """Derive the likelihood ratios and the threshold from the baseline.
 
     `most` records, all unlike, reach the threshold; so many records `alike` say as much as one.
@@ -101,7 +101,7 @@ def _end_block(counts, weights, evidence, most, alike):
         weights[CROSS] += (unlike * counts[LAST] - weights[CROSS]) * (1.0 / min(blocks - 1, MEMORY))
     counts[LAST] = unlike
     if blocks >= FIRST_BLOCKS and (blocks < 64 or blocks % 16 == 0):
-        _rebase(counts, weights, evidence, most, alike)
+        rebase(counts, weights, evidence, most, alike)
 
 
 @jit
@@ -138,3 +138,12 @@ def count(counts, weights, unlike, is_open, evidence, most, alike):
         counts[UNLIKE] = counts[IN_BLOCK] = 0
     if counts[IN_BLOCK] == BLOCK:
         _end_block(counts, weights, evidence, most, alike)
+
+
+@jit
+def learn_run(counts, weights, evidence, most, alike):
+    """Add the records of a run that is over to the baseline, and begin at 0: what came and went may come again."""
+    for _ in range(min(counts[RUN] // BLOCK, MEMORY)):
+        counts[UNLIKE] = counts[RUN_UNLIKE] * BLOCK // counts[RUN]
+        _end_block(counts, weights, evidence, most, alike)
+    weights[W] = 0.0

@@ -1,10 +1,12 @@
-"""Which features of a stream are missing for longer than ever, and far longer than chance explains.
+"""Which features of a stream are missing for longer than ever, or in a far larger share of its records.
 
-A row is a feature.
+A row is a feature. What is missing in a run is judged by its length; only the first records of one count to the share,
+which a CUSUM watches.
 """
 
 import numpy as np
 from resonance.kernels.arithmetic import jit, log
+from resonance.pipeline.task.alerts.kernels import cusum
 from resonance.pipeline.task.alerts.kernels.silence import keep_longest
 
 # Columns of a row.
@@ -14,15 +16,23 @@ BEGAN = 2  # time of the first of them, in milliseconds since 1970
 WEEK = 3  # the week in which the last run ended
 LONGEST = 4  # the longest run that ended in that week
 BEFORE = 5  # the longest run of the week before
-OPEN = 6  # whether an alert is open
+OPEN = 6  # whether an alert is open: 0, or what opened it
 RUNS = 7  # runs that ended
 COLUMNS = 8
 
-OUT = 7
-"""Columns of what `follow` finds."""
+# What opens an alert.
+LONG_RUN = 1
+LARGE_SHARE = 2
+
+OUT = 4
+NUMBERS = 3
+"""Columns of what `follow` finds: integers, and the evidence."""
 
 LEAST = 20
 """Records in a row that an alert needs, and records with the feature before them."""
+
+IN_A_ROW = 4
+"""Records of a run that count to the share."""
 
 _ERRORS = 3.0
 """Standard errors by which a share may be larger than it was."""
@@ -54,43 +64,80 @@ def _is_longer(run, missed, runs, longest, records, evidence):
 
 
 @jit
-def follow(is_missing, times, records, evidence, rows, out):
+def _begin_share(counts, weights, records, evidence):
+    """Begin to watch the share of a feature that has been in so many records, and in all of them."""
+    counts[:] = 0
+    weights[:] = 0.0
+    counts[cusum.BLOCKS] = records // cusum.BLOCK
+    counts[cusum.IN_BLOCK] = records % cusum.BLOCK
+    if counts[cusum.BLOCKS] >= cusum.FIRST_BLOCKS:
+        cusum.rebase(counts, weights, evidence, np.inf, 1.0)
+
+
+@jit
+def _put(out, numbers, found, at, column, opened, began, gone, records, usual):
+    out[found] = (at, column, opened, began)
+    numbers[found] = (float(gone), float(records), usual)
+    return found + 1
+
+
+@jit
+def follow(is_missing, times, records, evidence, rows, counts, weights, out, numbers):
     """Follow records, after so many before them; return how many alerts opened or cleared.
 
-    `out` gets position, column, whether one opened, records of the run, records before it, of these those without the
-    feature, and when the run began.
+    `out` gets position, column, whether one opened, and when what opened it began; `numbers` the records without the
+    feature, of how many these are (0: all of a run), and the share that was usual.
     """
     found = 0
     for at in range(len(times)):
         for column in range(len(rows)):
-            if not is_missing[at, column]:
-                if rows[column, RUN] == 0:
+            row, count, weight = rows[column], counts[column], weights[column]
+            is_gone = is_missing[at, column]
+            if not is_gone and row[RUN] == 0 and row[RUNS] == 0:
+                continue
+            if is_gone:
+                if row[RUN] == 0:
+                    row[BEGAN] = times[at]
+                    if row[RUNS] == 0:
+                        _begin_share(count, weight, records + at, evidence)
+                row[RUN] += 1
+                run, missed = row[RUN], row[MISSED]
+                before = records + at + 1 - run
+                longest = max(row[LONGEST], row[BEFORE])
+                is_judged = row[OPEN] == 0 and run >= LEAST and before - missed >= LEAST
+                if is_judged and _is_longer(run, missed, row[RUNS], longest, before, evidence):
+                    row[OPEN] = LONG_RUN
+                    found = _put(out, numbers, found, at, column, 1, row[BEGAN], run, 0, missed / before)
+                if run > IN_A_ROW:
                     continue
-                if rows[column, OPEN] == 1:
-                    rows[column, OPEN] = 0
-                    out[found] = (at, column, 0, rows[column, RUN], 0, 0, rows[column, BEGAN])
-                    found += 1
-                keep_longest(rows, column, WEEK, times[at], rows[column, RUN])
-                rows[column, MISSED] += rows[column, RUN]
-                rows[column, RUNS] += 1
-                rows[column, RUN] = 0
-                continue
-            if rows[column, RUN] == 0:
-                rows[column, BEGAN] = times[at]
-            rows[column, RUN] += 1
-            run, missed = rows[column, RUN], rows[column, MISSED]
-            before = records + at + 1 - run
-            if rows[column, OPEN] == 1 or run < LEAST or before - missed < LEAST:
-                continue
-            longest = max(rows[column, LONGEST], rows[column, BEFORE])
-            if _is_longer(run, missed, rows[column, RUNS], longest, before, evidence):
-                rows[column, OPEN] = 1
-                out[found] = (at, column, 1, run, before, missed, rows[column, BEGAN])
-                found += 1
+            elif row[RUN] > 0:
+                if row[OPEN] == LONG_RUN:
+                    row[OPEN] = 0
+                    found = _put(out, numbers, found, at, column, 0, row[BEGAN], row[RUN], 0, 0.0)
+                keep_longest(rows, column, WEEK, times[at], row[RUN])
+                row[MISSED] += row[RUN]
+                row[RUNS] += 1
+                row[RUN] = 0
+            is_open = row[OPEN] == LARGE_SHARE
+            cusum.advance(count, weight, 1 if is_gone else 0, False, times[at], is_open)
+            of, gone = count[cusum.RUN], count[cusum.RUN_UNLIKE]
+            if row[OPEN] == 0 and cusum.is_reached(weight):
+                row[OPEN] = LARGE_SHARE
+                usual = weight[cusum.MEAN] / cusum.BLOCK
+                found = _put(out, numbers, found, at, column, 1, count[cusum.BEGAN], gone, of, usual)
+            elif is_open and weight[cusum.W] <= 0.25 * weight[cusum.HOLD]:
+                row[OPEN] = 0
+                found = _put(out, numbers, found, at, column, 0, count[cusum.BEGAN], gone, of, 0.0)
+                cusum.learn_run(count, weight, evidence, np.inf, 1.0)
+            elif row[OPEN] == 0:
+                cusum.count(count, weight, 1 if is_gone else 0, False, evidence, np.inf, 1.0)
     return found
 
 
 def compile() -> None:
     """Compile every kernel, or load it from the cache."""
     rows, out = np.zeros((1, COLUMNS), np.int64), np.empty((1, OUT), np.int64)
-    follow(np.zeros((1, 1), np.bool_), np.zeros(1, np.int64), 0, 1.0, rows, out)
+    counts, weights = np.zeros((1, cusum.OF_COUNTS), np.int64), np.zeros((1, cusum.OF_WEIGHTS))
+    follow(
+        np.zeros((1, 1), np.bool_), np.zeros(1, np.int64), 0, 1.0, rows, counts, weights, out, np.empty((1, NUMBERS))
+    )

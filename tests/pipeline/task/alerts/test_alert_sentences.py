@@ -33,6 +33,12 @@ def test_its_numbers_are_those_with_which_it_opened():
     }
 
 
+def test_a_feature_that_is_missing_too_often_says_of_how_many_records():
+    often = {"missing": 11.0, "records": 31.0, "usual": 0.012}
+    assert sentence("missing", True, "x", often, None) == "x: 11 of 31 records came without it, usually 1.2 %"
+    assert sentence("missing", False, "x", often, None) == "x no more: 11 of 31 records had come without it"
+
+
 def test_what_is_unlike_names_the_features_that_are_far_off():
     features = [
         {"feature": name, "value": value, "low": low, "high": high}

@@ -1,4 +1,4 @@
-"""Features that are missing for longer than ever open an alert; those that are missing now and then do not."""
+"""Features that are missing for longer than ever, or more often, open an alert; those missing now and then do not."""
 
 from math import log, sqrt
 
@@ -36,34 +36,112 @@ def at_most(count, of):
     return min(1.0, share + 3 * sqrt(share * (1 - share) / (of + 2)))
 
 
+class Share:
+    """The CUSUM of how often one feature is missing, as the rule is written in words, over all its blocks at once."""
+
+    def __init__(self, records, evidence):
+        self.evidence, self.blocks, self.w, self.hold = evidence, [0] * (records // 32), 0.0, 0.0
+        self.block, self.run, self.began = [0] * (records % 32), [], None
+        self.learn()
+
+    def learn(self):
+        """Derive the usual share and the threshold from the blocks so far, the older of which fade."""
+        if len(self.blocks) < 4:
+            return
+        mean = square = cross = 0.0
+        for number, (last, gone) in enumerate(zip([0, *self.blocks], self.blocks, strict=False), 1):
+            weight = 1.0 / min(number, 256)
+            mean += (gone - mean) * weight
+            square += (gone * gone - square) * weight
+            if number > 1:
+                cross += (gone * last - cross) * (1.0 / min(number - 1, 256))
+        blocks, share = min(len(self.blocks), 256), mean / 32
+        inflation = max(1 + 32 / blocks, 1.0)
+        variance, between = 32 * max(share * (1 - share), 0.002), square - mean * mean
+        if between > 0:
+            rho = min(max((cross - mean * mean) / between, 0.0), 0.9)
+            inflation = max(between / variance * ((1 + rho) / (1 - rho)), inflation)
+        usual = share + 3 * sqrt(inflation * share * (1 - share) / (blocks * 32)) + 1 / (blocks * 32)
+        if usual > 0.4:
+            self.hold = self.w = 0.0
+            return
+        usual = max(usual, 0.01)
+        high = max(0.5, 8 * usual / (1 - usual + 8 * usual))
+        self.hit, self.miss = log(high / usual), log((1 - high) / (1 - usual))
+        self.share, self.hold = share, self.evidence * inflation
+
+    def end_block(self, gone):
+        mean = 0.0
+        for number, each in enumerate(self.blocks, 1):
+            mean += (each - mean) / min(number, 256)
+        self.blocks.append(min(gone, int(2 + 2 * mean)))
+        if len(self.blocks) >= 4 and (len(self.blocks) < 64 or len(self.blocks) % 16 == 0):
+            self.learn()
+
+    def take(self, number, gone, is_open):
+        """Return whether it opens or clears."""
+        if self.hold > 0 or is_open:
+            if self.w == 0:
+                self.run = []
+            if self.w == 0 or (gone and sum(self.run) == 0 and self.w < 0.5 * self.hit):
+                self.began = number
+            self.run.append(gone)
+            self.w = min(max(self.w + (self.hit if gone else self.miss), 0.0), self.hold)
+        if is_open:
+            if self.w > 0.25 * self.hold:
+                return False
+            for _ in range(min(len(self.run) // 32, 256)):
+                self.end_block(sum(self.run) * 32 // len(self.run))
+            self.w = 0.0
+            return True
+        if self.w >= self.hold > 0:
+            return True
+        self.block.append(gone)
+        if self.w > 0.5 * self.evidence and len(self.run) - sum(self.run) <= 1024:
+            self.block = []
+        if len(self.block) == 32:
+            self.end_block(sum(self.block))
+            self.block = []
+        return False
+
+
 def plainly(is_missing):
-    """Return number, column, whether one opened, and the run, as the rule is written in words."""
-    result = []
+    """Return number, column, whether one opened, and of how many records the feature was missing in how many."""
+    result, evidence = [], EVIDENCE + log(2 * is_missing.shape[1])
     for column in range(is_missing.shape[1]):
-        run, missed, is_open, ended = 0, 0, False, []
+        run, missed, opened, ended, share = 0, 0, "", [], None
         for number, gone in enumerate(is_missing[:, column].tolist()):
             week = number * MINUTE // WEEK
-            if not gone:
-                if is_open:
-                    result.append((number, column, False, run))
-                if run:
-                    ended.append((week, run))
-                missed, run, is_open = missed + run, 0, False
-                continue
-            run += 1
-            before = number + 1 - run
-            # Weeks are counted by the runs that end.
-            now = ended[-1][0] if ended else 0
-            longest = max((length for at, length in ended if at >= now - 1), default=0)
-            most = at_most(missed, before)
-            if len(ended) >= 8:
-                most = max(most, at_most(missed - longest - len(ended) + 1, missed - longest))
-            enough = -run * log(most) >= EVIDENCE + log(is_missing.shape[1])
-            longer = not ended or run >= (2 + 8 / len(ended)) * longest
-            if not is_open and run >= 20 and longer and before - missed >= 20 and enough:
-                result.append((number, column, True, run))
-                is_open = True
+            if gone and share is None:
+                share = Share(number, evidence)
+            if not gone and run:
+                if opened == "run":
+                    result.append((number, column, False, run, None))
+                    opened = ""
+                ended.append((week, run))
+                missed, run = missed + run, 0
+            if gone:
+                run += 1
+                before = number + 1 - run
+                # Weeks are counted by the runs that end.
+                now = ended[-1][0] if ended else 0
+                longest = max((length for at, length in ended if at >= now - 1), default=0)
+                most = at_most(missed, before)
+                if len(ended) >= 8:
+                    most = max(most, at_most(missed - longest - len(ended) + 1, missed - longest))
+                longer = not ended or run >= (2 + 8 / len(ended)) * longest
+                if not opened and run >= 20 and longer and before - missed >= 20 and -run * log(most) >= evidence:
+                    result.append((number, column, True, run, None))
+                    opened = "run"
+            if share is not None and run <= 4 and share.take(number, gone, opened == "share"):
+                result.append((number, column, not opened, sum(share.run), len(share.run)))
+                opened = "" if opened else "share"
     return sorted(result)
+
+
+def shown(changes):
+    numbers = [(each.evidence["missing"], each.evidence.get("records")) for each in changes]
+    return [(each.row, each.column, each.opened, *own) for each, own in zip(changes, numbers, strict=True)]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -72,11 +150,42 @@ def test_it_is_what_is_written_plainly(seed):
     lengths = rng.integers(1, 60, size=(2, 1000)) * rng.choice([1] * 99 + [80], size=(2, 1000))
     columns = [np.repeat(np.arange(1000) % 2 == 1, each)[:25_000] for each in lengths]
     is_missing = np.column_stack(columns) & (rng.random((25_000, 2)) < (1.0, 0.95))
-    shown = [
-        (each.row, each.column, each.opened, each.evidence["missing"]) for each in found(MissingFeatures(), is_missing)
-    ]
-    assert shown == plainly(is_missing)
-    assert len(shown) >= 2
+    changes = shown(found(MissingFeatures(), is_missing))
+    assert changes == plainly(is_missing)
+    assert len(changes) >= 2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_so_is_the_share(seed):
+    rng = np.random.default_rng(seed)
+    parts = [(int(rng.integers(50, 3_000)), share) for share in rng.uniform(0.0, 0.5, 12)]
+    is_missing = drawn(rng, (int(rng.integers(0, 2_000)), 0.0), *parts, (100, 1.0), (2_000, 0.01))
+    changes = shown(found(MissingFeatures(), is_missing))
+    assert changes == plainly(is_missing)
+    assert any(of for *_, of in changes)
+
+
+@pytest.mark.parametrize(("before", "after", "within"), [(0.0, 0.3, 150), (0.01, 0.4, 100), (0.05, 0.4, 200)])
+def test_one_that_is_missing_more_often_is_open_until_it_is_as_before(before, after, within):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        changes = found(MissingFeatures(), drawn(rng, (3_000, before), (3_000, after), (2_000, before)))
+        first, last = changes[0], changes[-1]
+        assert 3_000 <= first.row < 3_000 + within
+        assert abs(first.began // MINUTE - 3_000) <= 80
+        assert first.evidence["usual"] == pytest.approx(before, abs=0.02)
+        assert last.evidence["missing"] / last.evidence["records"] == pytest.approx(after, abs=0.1)
+        assert (last.column, last.opened) == (0, False)
+        assert 6_000 <= last.row < 6_300
+        assert len(changes) == 2
+
+
+def test_one_that_is_missing_ever_more_often_opens_once():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        share = np.concatenate((np.full(4_000, 0.01), np.linspace(0.01, 0.4, 6_000), np.full(9_000, 0.4)))
+        (opened,) = found(MissingFeatures(), (rng.random(len(share)) < share)[:, None])
+        assert 6_000 < opened.began // MINUTE < opened.row < 9_000
 
 
 @pytest.mark.parametrize("share", [0.0, 0.002, 0.02])
@@ -123,11 +232,11 @@ def test_one_that_is_gone_stays_open():
 @pytest.mark.parametrize("cuts", [(1,), (7, 64, 1, 500)])
 def test_cuts_and_restores_change_nothing(cuts):
     is_missing = drawn(
-        np.random.default_rng(1), (2_000, 0.0), (1_000, 0.01), (60, 1.0), (500, 0.0), (200, 1.0), (9, 0.0)
+        np.random.default_rng(1), (2_000, 0.0), (1_000, 0.01), (60, 1.0), (500, 0.0), (200, 1.0), (9, 0.4), (300, 0.4)
     )
     whole = MissingFeatures()
     changes = found(whole, is_missing)
-    assert len(changes) == 4
+    assert len(changes) == 5
     cut = MissingFeatures()
     before = found(cut, is_missing[:3_010], cuts)
     cut = MissingFeatures.from_state(cut.state())
@@ -135,20 +244,31 @@ def test_cuts_and_restores_change_nothing(cuts):
     assert cut.state() == whole.state()
 
 
-def test_a_state_of_the_first_revision_goes_on():
+@pytest.mark.parametrize("revision", [1, 2])
+def test_a_state_of_an_earlier_revision_goes_on(revision):
     watch = MissingFeatures()
     found(watch, drawn(np.random.default_rng(0), (500, 0.1)))
     _, arrays = unpack(watch.state(), missing_features.KIND, missing_features.REVISION)
-    older = pack(missing_features.KIND, 1, {}, {**arrays, "rows": arrays["rows"][:, :-1]})
-    changes = found(MissingFeatures.from_state(older), drawn(np.random.default_rng(1), (200, 1.0), (1, 0.0)), first=500)
-    assert [each.opened for each in changes] == [True, False]
+    rows = {1: arrays["rows"][:, :-1], 2: arrays["rows"]}[revision]
+    older = pack(
+        missing_features.KIND, revision, {}, {**{name: arrays[name] for name in ("records", "columns")}, "rows": rows}
+    )
+    later = drawn(np.random.default_rng(1), (200, 1.0), (1, 0.0), (600, 0.05), (200, 0.6))
+    changes = found(MissingFeatures.from_state(older), later, first=500)
+    assert [each.opened for each in changes] == [True, False, True]
 
 
 def test_a_state_that_is_none_is_refused():
     watch = MissingFeatures()
     found(watch, drawn(np.random.default_rng(0), (500, 0.1)))
     header, arrays = unpack(watch.state(), missing_features.KIND, missing_features.REVISION)
-    for changed in ({"columns": np.array([-1])}, {"records": np.array([3])}, {"rows": arrays["rows"][:, 1:]}, None):
+    for changed in (
+        {"columns": np.array([-1])},
+        {"records": np.array([3])},
+        {"rows": arrays["rows"][:, 1:]},
+        {"weights": np.zeros(1)},
+        None,
+    ):
         members = {"columns": arrays["columns"]} if changed is None else {**arrays, **changed}
         with pytest.raises(StateError, match="missing_features"):
             MissingFeatures.from_state(pack(missing_features.KIND, missing_features.REVISION, header, members))
