@@ -82,16 +82,19 @@ def rescaled(group: Sequence[Episode], signs: Sequence[Sign]) -> Rescaled | None
     While a drift lasts its mean is of both units, and a record of an alert says more; afterwards it knows better.
     """
     lasts = max(sign.until for each in group for sign in each.signs) in (0.0, inf)
-    found = [_by_alert(each) for each in group] if lasts else [None]
-    units = sorted((each for each in found if each is not None), key=lambda each: each.usual)
-    if len(units) == len(found) and len({(each.feature, each.is_degrees or each.factor) for each in units}) == 1:
-        return units[len(units) // 2]
-    units = [each for episode in group if (each := _by_records(episode)) is not None]
-    if len(units) == len(group) and len({(each.feature, each.factor) for each in units}) == 1:
-        return units[len(units) // 2]
+    unit = (_agreed([_by_alert(each) for each in group]) if lasts else None) or _agreed([*map(_by_records, group)])
+    if unit is not None:
+        return unit
     if not any(sign.is_whole for sign in signs) or len(group[0].centres) > MOST_CENTRES:
         return None
     return _by_means(group)
+
+
+def _agreed(units: Sequence[Rescaled | None]) -> Rescaled | None:
+    """Return the middle one of units that are the same for all streams."""
+    known = sorted((each for each in units if each is not None), key=lambda each: each.usual)
+    is_one = len(known) == len(units) and len({(each.feature, each.is_degrees or each.factor) for each in known}) == 1
+    return known[len(known) // 2] if is_one else None
 
 
 def _is_fahrenheit(name: str, usual: float, after: float, ratio: float) -> bool:
