@@ -98,13 +98,15 @@ class MissingFeatures:
             if rows.shape == (len(columns), missing.RUNS):
                 # The first revision did not count runs: as if there had been one.
                 rows = np.column_stack((rows, rows[:, missing.MISSED] > 0))
+            if rows.shape == (len(columns), missing.GONE):
+                # Before the third revision no share was watched: it begins anew.
+                rows = np.pad(rows, ((0, 0), (0, missing.COLUMNS - missing.GONE)))
             require(rows.shape == (len(columns), missing.COLUMNS), "rows")
             require(made._records >= 0 and bool((np.diff(columns, prepend=-1) > 0).all()), "columns")
             counts = rows[:, missing.MISSED] + rows[:, missing.RUN]
             require(
                 bool((rows[:, [missing.MISSED, missing.RUN]] >= 0).all() and (counts <= made._records).all()), "counts"
             )
-            # Before the third revision no share was watched: it begins anew.
             watched = (
                 arrays.get("counts", np.zeros((len(columns), cusum.OF_COUNTS), np.int64)),
                 arrays.get("weights", np.zeros((len(columns), cusum.OF_WEIGHTS))),

@@ -57,11 +57,14 @@ COMMON = 0.4
 
 
 @jit
-def rebase(counts, weights, evidence, most, alike):
+def rebase(counts, weights, rule, alike):
     """Derive the likelihood ratios and the threshold from the baseline.
 
-    `most` records, all unlike, reach the threshold; so many records `alike` say as much as one.
+    `rule` is the evidence that is needed, how many records, all unlike, reach the threshold, and the share that is
+    watched for: the least one, and how many times its odds are the usual ones. So many records `alike` say as much as
+    one.
     """
+    evidence, most, least, times = rule
     blocks = min(counts[BLOCKS], MEMORY)
     n = blocks * BLOCK
     share = weights[MEAN] / BLOCK
@@ -79,7 +82,7 @@ def rebase(counts, weights, evidence, most, alike):
         return
     far = log(0.5 / max(usual, FAR_RARE))
     usual = max(usual, RARE)
-    high = max(0.5, 8.0 * usual / (1.0 - usual + 8.0 * usual))
+    high = max(least, times * usual / (1.0 - usual + times * usual))
     weights[HIT] = log(high / usual)
     weights[MISS] = log((1.0 - high) / (1.0 - usual))
     weights[FAR_HIT] = max(far, weights[HIT])
@@ -87,7 +90,7 @@ def rebase(counts, weights, evidence, most, alike):
 
 
 @jit
-def _end_block(counts, weights, evidence, most, alike):
+def _end_block(counts, weights, rule, alike):
     """Add the present block to the baseline."""
     # A burst, in the first blocks say, is not what bursts usually are.
     unlike = min(counts[UNLIKE], np.int64(BURST + 2.0 * weights[MEAN]))
@@ -101,7 +104,7 @@ def _end_block(counts, weights, evidence, most, alike):
         weights[CROSS] += (unlike * counts[LAST] - weights[CROSS]) * (1.0 / min(blocks - 1, MEMORY))
     counts[LAST] = unlike
     if blocks >= FIRST_BLOCKS and (blocks < 64 or blocks % 16 == 0):
-        rebase(counts, weights, evidence, most, alike)
+        rebase(counts, weights, rule, alike)
 
 
 @jit
@@ -128,22 +131,22 @@ def is_reached(weights):
 
 
 @jit
-def count(counts, weights, unlike, is_open, evidence, most, alike):
+def count(counts, weights, unlike, is_open, rule, alike):
     """Count a record in the present block of a watch."""
     counts[UNLIKE] += unlike
     counts[IN_BLOCK] += 1
-    is_suspicious = is_open or weights[W] > 0.5 * evidence
+    is_suspicious = is_open or weights[W] > 0.5 * rule[0]
     if is_suspicious and counts[RUN] - counts[RUN_UNLIKE] <= LASTS:
         # What is suspicious is no baseline before it has lasted: a block begins anew behind it.
         counts[UNLIKE] = counts[IN_BLOCK] = 0
     if counts[IN_BLOCK] == BLOCK:
-        _end_block(counts, weights, evidence, most, alike)
+        _end_block(counts, weights, rule, alike)
 
 
 @jit
-def learn_run(counts, weights, evidence, most, alike):
+def learn_run(counts, weights, rule, alike):
     """Add the records of a run that is over to the baseline, and begin at 0: what came and went may come again."""
     for _ in range(min(counts[RUN] // BLOCK, MEMORY)):
         counts[UNLIKE] = counts[RUN_UNLIKE] * BLOCK // counts[RUN]
-        _end_block(counts, weights, evidence, most, alike)
+        _end_block(counts, weights, rule, alike)
     weights[W] = 0.0

@@ -1,7 +1,7 @@
 """Which features of a stream are missing for longer than ever, or in a far larger share of its records.
 
-A row is a feature. What is missing in a run is judged by its length; only the first records of one count to the share,
-which a CUSUM watches.
+A row is a feature. What is missing in a run is judged by its length. How often runs begin is watched by a CUSUM: of
+each only the first record counts, for the others follow from it.
 """
 
 import numpy as np
@@ -18,7 +18,9 @@ LONGEST = 4  # the longest run that ended in that week
 BEFORE = 5  # the longest run of the week before
 OPEN = 6  # whether an alert is open: 0, or what opened it
 RUNS = 7  # runs that ended
-COLUMNS = 8
+GONE = 8  # records without it since the CUSUM left 0
+OF = 9  # records since then
+COLUMNS = 10
 
 # What opens an alert.
 LONG_RUN = 1
@@ -31,8 +33,11 @@ NUMBERS = 3
 LEAST = 20
 """Records in a row that an alert needs, and records with the feature before them."""
 
-IN_A_ROW = 4
-"""Records of a run that count to the share."""
+HIGH, TIMES = 0.2, 3.0
+"""Share of the records that is too large, where runs begin, at least, and how many times its odds are the usual ones."""
+
+SUSPICIOUS = 0.35
+"""Part of the evidence from which on records are no baseline yet: what grows slowly is not to make itself usual."""
 
 _ERRORS = 3.0
 """Standard errors by which a share may be larger than it was."""
@@ -64,14 +69,14 @@ def _is_longer(run, missed, runs, longest, records, evidence):
 
 
 @jit
-def _begin_share(counts, weights, records, evidence):
+def _begin_share(counts, weights, records, rule):
     """Begin to watch the share of a feature that has been in so many records, and in all of them."""
     counts[:] = 0
     weights[:] = 0.0
     counts[cusum.BLOCKS] = records // cusum.BLOCK
     counts[cusum.IN_BLOCK] = records % cusum.BLOCK
     if counts[cusum.BLOCKS] >= cusum.FIRST_BLOCKS:
-        cusum.rebase(counts, weights, evidence, np.inf, 1.0)
+        cusum.rebase(counts, weights, rule, 1.0)
 
 
 @jit
@@ -88,7 +93,7 @@ def follow(is_missing, times, records, evidence, rows, counts, weights, out, num
     `out` gets position, column, whether one opened, and when what opened it began; `numbers` the records without the
     feature, of how many these are (0: all of a run), and the share that was usual.
     """
-    found = 0
+    found, rule = 0, (evidence, np.inf, HIGH, TIMES)
     for at in range(len(times)):
         for column in range(len(rows)):
             row, count, weight = rows[column], counts[column], weights[column]
@@ -99,7 +104,7 @@ def follow(is_missing, times, records, evidence, rows, counts, weights, out, num
                 if row[RUN] == 0:
                     row[BEGAN] = times[at]
                     if row[RUNS] == 0:
-                        _begin_share(count, weight, records + at, evidence)
+                        _begin_share(count, weight, records + at, rule)
                 row[RUN] += 1
                 run, missed = row[RUN], row[MISSED]
                 before = records + at + 1 - run
@@ -108,7 +113,9 @@ def follow(is_missing, times, records, evidence, rows, counts, weights, out, num
                 if is_judged and _is_longer(run, missed, row[RUNS], longest, before, evidence):
                     row[OPEN] = LONG_RUN
                     found = _put(out, numbers, found, at, column, 1, row[BEGAN], run, 0, missed / before)
-                if run > IN_A_ROW:
+                if run > 1:
+                    row[GONE] += 1
+                    row[OF] += 1
                     continue
             elif row[RUN] > 0:
                 if row[OPEN] == LONG_RUN:
@@ -120,17 +127,21 @@ def follow(is_missing, times, records, evidence, rows, counts, weights, out, num
                 row[RUN] = 0
             is_open = row[OPEN] == LARGE_SHARE
             cusum.advance(count, weight, 1 if is_gone else 0, False, times[at], is_open)
-            of, gone = count[cusum.RUN], count[cusum.RUN_UNLIKE]
+            if count[cusum.RUN] == 1:
+                row[GONE] = row[OF] = 0
+            row[GONE] += 1 if is_gone else 0
+            row[OF] += 1
             if row[OPEN] == 0 and cusum.is_reached(weight):
                 row[OPEN] = LARGE_SHARE
-                usual = weight[cusum.MEAN] / cusum.BLOCK
-                found = _put(out, numbers, found, at, column, 1, count[cusum.BEGAN], gone, of, usual)
+                # The run that has just begun is among these, but not among those that ended.
+                usual = (row[MISSED] + row[RUN] - row[GONE]) / max(records + at + 1 - row[OF], 1)
+                found = _put(out, numbers, found, at, column, 1, count[cusum.BEGAN], row[GONE], row[OF], usual)
             elif is_open and weight[cusum.W] <= 0.25 * weight[cusum.HOLD]:
                 row[OPEN] = 0
-                found = _put(out, numbers, found, at, column, 0, count[cusum.BEGAN], gone, of, 0.0)
-                cusum.learn_run(count, weight, evidence, np.inf, 1.0)
+                found = _put(out, numbers, found, at, column, 0, count[cusum.BEGAN], row[GONE], row[OF], 0.0)
+                cusum.learn_run(count, weight, rule, 1.0)
             elif row[OPEN] == 0:
-                cusum.count(count, weight, 1 if is_gone else 0, False, evidence, np.inf, 1.0)
+                cusum.count(count, weight, 1 if is_gone else 0, weight[cusum.W] > SUSPICIOUS * evidence, rule, 1.0)
     return found
 
 

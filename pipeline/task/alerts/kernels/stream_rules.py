@@ -70,6 +70,9 @@ ODD_EVIDENCE = 3.0
 NOVEL_RECORDS = 80.0
 """Records, all of them unlike, that open the rule whatever the dependence is; of odd ones no number does."""
 
+HIGH, TIMES = 0.5, 8.0
+"""Share of unlike records that is watched for, at least, and how many times its odds are the usual ones."""
+
 STARTED = 1024
 """Answers after which a cluster that emerges is a new one."""
 
@@ -168,7 +171,8 @@ def follow(clusters, novel, scores, times, start, stop, integers, floats, limits
     room = len(out) - 3 - YOUNG_CLUSTERS
     counts, weights = _watches(integers, floats)
     evidence = limits[EVIDENCE]
-    of_odd = evidence + ODD_EVIDENCE if evidence > 0.0 else 0.0
+    of_unlike = (evidence, NOVEL_RECORDS, HIGH, TIMES)
+    of_odd = (evidence + ODD_EVIDENCE if evidence > 0.0 else 0.0, np.inf, HIGH, TIMES)
     any_young = False
     for j in range(YOUNG, COUNTS, OF_YOUNG):
         any_young = any_young or integers[j] >= 0
@@ -202,11 +206,11 @@ def follow(clusters, novel, scores, times, start, stop, integers, floats, limits
                         weights[:, cusum.W] = 0.0
                         found = _put(out, numbers, found, i, UNLIKE_RULE, 0, -1, run, of_run, usual)
                 is_open = integers[OPEN + UNLIKE_RULE] > 0
-                cusum.count(counts[0], weights[0], unlike, is_open, evidence, NOVEL_RECORDS, 1.0)
+                cusum.count(counts[0], weights[0], unlike, is_open, of_unlike, 1.0)
                 # A stream that wanders is odd for long now and then: fewer of its records say as much.
                 score = scores[i] if scores[i] >= 0.0 else 0.0
                 alike = _follow_scores(floats[SCORE:WEIGHTS], score, integers[SETTLED] - SETTLE)
-                cusum.count(counts[1], weights[1], odd, is_open, of_odd, np.inf, alike)
+                cusum.count(counts[1], weights[1], odd, is_open, of_odd, alike)
         most = int(limits[UNCONFIRMED_RECORDS])
         if most > 0:
             integers[NONE] = min(integers[NONE] + 1, most) if cluster < 0 else max(integers[NONE] - 16, 0)

@@ -37,11 +37,12 @@ def at_most(count, of):
 
 
 class Share:
-    """The CUSUM of how often one feature is missing, as the rule is written in words, over all its blocks at once."""
+    """The CUSUM of how often runs begin, as the rule is written in words, over all its blocks at once."""
 
     def __init__(self, records, evidence):
         self.evidence, self.blocks, self.w, self.hold = evidence, [0] * (records // 32), 0.0, 0.0
         self.block, self.run, self.began = [0] * (records % 32), [], None
+        self.gone = self.of = 0
         self.learn()
 
     def learn(self):
@@ -66,7 +67,7 @@ class Share:
             self.hold = self.w = 0.0
             return
         usual = max(usual, 0.01)
-        high = max(0.5, 8 * usual / (1 - usual + 8 * usual))
+        high = max(0.2, 3 * usual / (1 - usual + 3 * usual))
         self.hit, self.miss = log(high / usual), log((1 - high) / (1 - usual))
         self.share, self.hold = share, self.evidence * inflation
 
@@ -79,14 +80,17 @@ class Share:
             self.learn()
 
     def take(self, number, gone, is_open):
-        """Return whether it opens or clears."""
+        """Return whether it opens or clears; of a run only the first record is to be taken."""
         if self.hold > 0 or is_open:
             if self.w == 0:
                 self.run = []
             if self.w == 0 or (gone and sum(self.run) == 0 and self.w < 0.5 * self.hit):
                 self.began = number
+            if not self.run:
+                self.gone = self.of = 0
             self.run.append(gone)
             self.w = min(max(self.w + (self.hit if gone else self.miss), 0.0), self.hold)
+        self.gone, self.of = self.gone + gone, self.of + 1
         if is_open:
             if self.w > 0.25 * self.hold:
                 return False
@@ -97,7 +101,7 @@ class Share:
         if self.w >= self.hold > 0:
             return True
         self.block.append(gone)
-        if self.w > 0.5 * self.evidence and len(self.run) - sum(self.run) <= 1024:
+        if self.w > 0.35 * self.evidence and len(self.run) - sum(self.run) <= 1024:
             self.block = []
         if len(self.block) == 32:
             self.end_block(sum(self.block))
@@ -133,8 +137,10 @@ def plainly(is_missing):
                 if not opened and run >= 20 and longer and before - missed >= 20 and -run * log(most) >= evidence:
                     result.append((number, column, True, run, None))
                     opened = "run"
-            if share is not None and run <= 4 and share.take(number, gone, opened == "share"):
-                result.append((number, column, not opened, sum(share.run), len(share.run)))
+            if share is not None and run > 1:
+                share.gone, share.of = share.gone + 1, share.of + 1
+            elif share is not None and share.take(number, gone, opened == "share"):
+                result.append((number, column, not opened, share.gone, share.of))
                 opened = "" if opened else "share"
     return sorted(result)
 
@@ -185,7 +191,7 @@ def test_one_that_is_missing_ever_more_often_opens_once():
         rng = np.random.default_rng(seed)
         share = np.concatenate((np.full(4_000, 0.01), np.linspace(0.01, 0.4, 6_000), np.full(9_000, 0.4)))
         (opened,) = found(MissingFeatures(), (rng.random(len(share)) < share)[:, None])
-        assert 6_000 < opened.began // MINUTE < opened.row < 9_000
+        assert 4_000 < opened.began // MINUTE < opened.row < 7_000
 
 
 @pytest.mark.parametrize("share", [0.0, 0.002, 0.02])
@@ -224,6 +230,16 @@ def test_what_is_missing_while_a_machine_rests_opens_nothing():
         assert found(MissingFeatures(), (used | night)[:, None]) == []
 
 
+@pytest.mark.parametrize("share", [0.002, 0.03, 0.1, 0.25])
+def test_what_is_missing_in_short_runs_or_at_some_hours_more_than_at_others_opens_nothing(share):
+    rng = np.random.default_rng(7)
+    runs = rng.geometric([share / (3 * (1 - share)), 1 / 3], size=(40_000, 2))
+    short = np.repeat(np.tile([False, True], 40_000), runs.ravel())[:60_000]
+    by_hour = rng.random(60_000) < share * (1 + 0.9 * np.sin(2 * np.pi * np.arange(60_000) / 1_440))
+    for is_missing in (short, by_hour):
+        assert found(MissingFeatures(), is_missing[:, None]) == []
+
+
 def test_one_that_is_gone_stays_open():
     opened, cleared = found(MissingFeatures(), drawn(np.random.default_rng(0), (1_000, 0.0), (300_000, 1.0), (9, 0.0)))
     assert (opened.opened, cleared.row) == (True, 301_000)
@@ -249,11 +265,11 @@ def test_a_state_of_an_earlier_revision_goes_on(revision):
     watch = MissingFeatures()
     found(watch, drawn(np.random.default_rng(0), (500, 0.1)))
     _, arrays = unpack(watch.state(), missing_features.KIND, missing_features.REVISION)
-    rows = {1: arrays["rows"][:, :-1], 2: arrays["rows"]}[revision]
+    rows = arrays["rows"][:, : {1: 7, 2: 8}[revision]]
     older = pack(
         missing_features.KIND, revision, {}, {**{name: arrays[name] for name in ("records", "columns")}, "rows": rows}
     )
-    later = drawn(np.random.default_rng(1), (200, 1.0), (1, 0.0), (600, 0.05), (200, 0.6))
+    later = drawn(np.random.default_rng(1), (200, 1.0), (1, 0.0), (600, 0.05), (500, 0.6))
     changes = found(MissingFeatures.from_state(older), later, first=500)
     assert [each.opened for each in changes] == [True, False, True]
 
