@@ -11,35 +11,13 @@ import numpy as np
 from resonance.engine.base import BoolArray, FloatArray, IntArray
 from resonance.engine.modal.density import SCALES, measure_scales
 from resonance.engine.modal.graph import adjacency, large_enough, reaches
-from resonance.engine.modal.slabs import group_means, join_means, measure_slabs
-from resonance.kernels.arithmetic import inline, jit, log
+from resonance.engine.modal.slabs import group_means, join_means
+from resonance.engine.modal.valleys import PLAIN, errors_of, is_apart, look_along, shallowest, weigh
+from resonance.kernels.arithmetic import jit
 from resonance.kernels.ordering import root_of, stable_order
 
-_HOLD = 0.7
-"""What is apart stays apart until the valley is below this share of what made it one."""
-_MAX_ERRORS = 3.5
-"""Standard errors above which a valley needs no more."""
 _MIN_ERRORS = 0.5
 """Standard errors that a dip between two basins has at least, or they are one from the beginning."""
-_EARLY = 300.0
-"""Records from which a valley needs more errors with every record."""
-_FIRST, _GROWTH = 0.25, 0.7
-"""Half the square of the errors that a valley needs is, at the beginning, the first, and grows with the logarithm of
-the records by the second."""
-_FEW_CLUSTERS = 6.0
-"""Clusters, there for half of the records learned, above which as many more may be false as there are more, so that the
-share of false ones stays: as in Y. Benjamini, Y. Hochberg, "Controlling the False Discovery Rate", Journal of the Royal
-Statistical Society B 57(1), 1995, but by clusters found, not by valleys tested."""
-_ALIKE = 3.0
-"""How many mean clusters two hills are together at most for this: what is larger, as a ring, is likely one."""
-_PLANE = 2.0
-"""Dimensions below which there are fewer ways around a dip, so that a valley needs more errors."""
-_PLAIN = 2.5
-"""Dimensions above which valleys are also looked for along lines; below, balls show as much."""
-_PIECE, _PIECES = 64.0, 5.0
-"""Landmarks from which, and parts of all of them up to which a hill of a plane may be a piece of a band: of its many
-balls some are thin by chance, so that single ones do not hold it apart for long."""
-_SMALLEST = 1e-300
 
 
 class Basins(NamedTuple):
@@ -65,15 +43,6 @@ class Basins(NamedTuple):
     seen: BoolArray  # by pair, whether its line was looked along
 
 
-class Errors(NamedTuple):
-    """How many standard errors a valley has to be deep."""
-
-    large: float
-    small: float  # between two hills that have at most so many records together; none where there are few clusters
-    records: float
-    piece: tuple[float, float]  # least and most landmarks of a hill that only means of balls hold apart
-
-
 class Hills(NamedTuple):
     """What a reading finds."""
 
@@ -83,12 +52,6 @@ class Hills(NamedTuple):
     lost: FloatArray
     basin: IntArray  # by landmark, the basin that is left of those that it was joined with; -1 for none
     basins: Basins
-
-
-@jit
-def _depth(peak, pass_):
-    """Return the natural logarithm of how many times denser a peak is than a pass."""
-    return log(max(peak, _SMALLEST)) - log(max(pass_, _SMALLEST))
 
 
 @jit
@@ -154,90 +117,6 @@ def _passes(start, end, basin, density, records, key, count, pass_, pass_records
                     pass_records[scale, pair] = records[scale, low]
 
 
-@inline
-def _is_apart(now, u, v):
-    """Whether two basins are of two clusters now."""
-    return now[u] >= 0 and now[v] >= 0 and now[u] != now[v]
-
-
-@inline
-def _need(rules, errors, error, small, apart):
-    """Return the depth that a valley needs: less between hills as small as most are, and clusters that are apart."""
-    chance = errors.large * error
-    depth = rules.valley + chance
-    if small:
-        # Of many small hills most are clusters. There either is proof: fewer errors, or all of them, that add up with
-        # the dip that one cluster may have as what is independent does.
-        depth = min(rules.valley + errors.small * error, np.sqrt(rules.valley * rules.valley + chance * chance))
-    return max(depth * (_HOLD if apart else 1.0), _SMALLEST)
-
-
-@inline
-def _is_small(errors, mass, u, v):
-    """Whether two hills together are as small as most are."""
-    return mass[u] + mass[v] <= errors.records
-
-
-@inline
-def _left_of_excess(model, apart):
-    """Return the share of the dispersion that is left: less between clusters apart, which have bursts of their own."""
-    return 1.0 / np.sqrt(model.dispersion[0]) if apart else 1.0
-
-
-@jit
-def _weigh(model, rules, errors, basins, mass, pair, u, v):
-    """Note the clearest valley between the basins of a pair over the scales, and the depth it needs."""
-    best, depth, needed, small = -1.0, 0.0, 1.0, _is_small(errors, mass, u, v)
-    size = min(basins.size[u], basins.size[v])
-    apart = _is_apart(basins.now, u, v)
-    part = _left_of_excess(model, apart)
-    for scale in range(SCALES):
-        lower = u if basins.peak[scale, u] < basins.peak[scale, v] else v
-        least = basins.uneven[0, scale] * size + basins.uneven[1, scale]
-        peak, pass_ = part / basins.peak_records[scale, lower], part / basins.pass_records[scale, pair]
-        error = np.sqrt(max(least, peak) + max(least, pass_))
-        lasts = apart and (scale > 0 or small or not errors.piece[0] <= size <= errors.piece[1])
-        need = _need(rules, errors, error, small, lasts)
-        found = _depth(basins.peak[scale, lower], basins.pass_[scale, pair])
-        if found / need > best:
-            best, depth, needed = found / need, found, need
-    basins.depth[pair], basins.needed[pair] = depth, needed
-
-
-@jit
-def _look_along(model, rules, errors, basins, pair, member, mean, mass):
-    """Note the valley on the line between two groups where it is clearer than what the balls show; say whether."""
-    depth, needed, u, v = basins.depth, basins.needed, basins.sides[pair, 0], basins.sides[pair, 1]
-    found, error2 = measure_slabs(model, member, mean, mass, u, v)
-    if error2 <= 0.0:
-        return False
-    apart = _is_apart(basins.now, u, v)
-    error = np.sqrt(model.dispersion[0] * _left_of_excess(model, apart) * error2)
-    need = _need(rules, errors, error, _is_small(errors, mass, u, v), apart)
-    if found * needed[pair] <= depth[pair] * need:
-        return False
-    depth[pair], needed[pair] = found, need
-    return True
-
-
-@jit
-def _errors(model, rules, dimension):
-    """Return how many standard errors a valley has to be deep."""
-    lasting = 0
-    for c in range(model.clusters):
-        lasting += 2 * model.made[c] <= model.learned
-    growth = model.budget / rules.landmarks
-    older = _FIRST + _GROWTH * log(max(float(model.clock), _EARLY) / _EARLY)
-    # Of more hills as large a share may be false.
-    half = older - log(rules.doubt * growth), older - log(rules.doubt * max(growth, lasting / _FEW_CLUSTERS))
-    most, fewest = np.sqrt(2.0 * max(0.0, half[0])), np.sqrt(2.0 * max(0.0, half[1]))
-    wider = max(1.0, _PLANE / dimension)
-    many = lasting > _FEW_CLUSTERS * growth
-    records = _ALIKE * model.mass[: model.landmarks].sum() / lasting if many else 0.0
-    piece = (_PIECE if dimension <= _PLAIN else np.inf, model.landmarks / _PIECES)
-    return Errors(min(_MAX_ERRORS, most) * wider, min(_MAX_ERRORS, fewest) * wider, records, piece)
-
-
 @jit
 def _number_basins(large, parent):
     """Return the basin of each landmark, -1 for none, and the summit of each basin."""
@@ -284,16 +163,6 @@ def _measure_basins(model, start, end, basin, summit, density, records, uneven):
         now, peak, peak_records, size, uneven, first, follows, sides, touching, pass_, pass_records, np.zeros(pairs),
         np.zeros(pairs), np.zeros(pairs, dtype=np.bool_),
     )  # fmt: skip
-
-
-@jit
-def _shallowest(basins):
-    """Return the pair with the shallowest valley beside what it needs; -1 where every valley is deep enough."""
-    least, found = 1.0, -1
-    for pair in range(len(basins.needed)):
-        if basins.needed[pair] > 0.0 and basins.depth[pair] / basins.needed[pair] < least:
-            least, found = basins.depth[pair] / basins.needed[pair], pair
-    return found
 
 
 @jit
@@ -372,25 +241,25 @@ def _join_shallow(model, rules, dimension, basins, member, parent, summit, lost)
     """
     count, sides = len(summit), basins.sides
     mean, mass = group_means(model, member, count)
-    errors = _errors(model, rules, dimension)
+    errors = errors_of(model, rules, dimension)
     for pair in range(len(sides)):
         if basins.touching[pair]:
-            _weigh(model, rules, errors, basins, mass, pair, sides[pair, 0], sides[pair, 1])
-    lines, into, where = dimension > _PLAIN, np.arange(count), np.full(count, -1, dtype=np.int64)
+            weigh(model, rules, errors, basins, mass, pair, sides[pair, 0], sides[pair, 1])
+    lines, into, where = dimension > PLAIN, np.arange(count), np.full(count, -1, dtype=np.int64)
     basins.seen[:] = not lines
     while True:
-        pair = _shallowest(basins)
+        pair = shallowest(basins)
         if pair < 0:
             return into
         if not basins.seen[pair]:
             # Only now: what balls divide needs no line.
             basins.seen[pair] = True
-            if _look_along(model, rules, errors, basins, pair, member, mean, mass):
+            if look_along(model, rules, errors, basins, pair, member, mean, mass):
                 continue
         one, other = sides[pair, 0], sides[pair, 1]
         if basins.peak[0, one] < basins.peak[0, other]:
             one, other = other, one
-        if _is_apart(basins.now, one, other):
+        if is_apart(basins.now, one, other):
             lost[basins.now[other], 0] = basins.depth[pair]
             lost[basins.now[other], 1] = basins.needed[pair]
         into[other] = one
@@ -404,30 +273,9 @@ def _join_shallow(model, rules, dimension, basins, member, parent, summit, lost)
         while entry >= 0:
             pair, side = entry // 2, entry % 2
             if sides[pair, side] == one and basins.pass_[0, pair] > 0.0:
-                _weigh(model, rules, errors, basins, mass, pair, one, sides[pair, 1 - side])
+                weigh(model, rules, errors, basins, mass, pair, one, sides[pair, 1 - side])
                 basins.seen[pair] = not lines
             entry = basins.follows[entry]
-
-
-@jit
-def count_valleys(basins):
-    """Return how many pairs of basins that are left touch."""
-    found = 0
-    for pair in range(len(basins.touching)):
-        found += basins.touching[pair] and basins.sides[pair, 0] >= 0
-    return found
-
-
-@jit
-def valley_between(basins, u, v):
-    """Return the valley between two basins that are left, and what it needs; zeros where they do not touch."""
-    entry = basins.first[u]
-    while entry >= 0:
-        pair, side = entry // 2, entry % 2
-        if basins.sides[pair, side] == u and basins.sides[pair, 1 - side] == v:
-            return basins.depth[pair], basins.needed[pair]
-        entry = basins.follows[entry]
-    return 0.0, 0.0
 
 
 @jit

@@ -2,10 +2,10 @@
 
 import numpy as np
 from resonance.engine.base import IntArray
-from resonance.engine.modal.basins import count_valleys
 from resonance.engine.modal.counts import length
 from resonance.engine.modal.holding import LONGEST, SPLIT_SHARE
 from resonance.engine.modal.layout import Model, Rules
+from resonance.engine.modal.valleys import count_valleys
 from resonance.kernels.arithmetic import jit
 
 _LANDMARKS = 64

@@ -2,9 +2,9 @@
 
 import numpy as np
 from resonance.engine.events import find_heirs
-from resonance.engine.modal.basins import valley_between
 from resonance.engine.modal.counts import is_walk
 from resonance.engine.modal.slabs import group_masses
+from resonance.engine.modal.valleys import valley_between
 from resonance.kernels.arithmetic import jit
 
 SPLIT_SHARE, _JOIN_SHARE = 0.25, 0.1

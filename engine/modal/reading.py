@@ -6,7 +6,7 @@ Landmarks of a cluster where the stream is so thin that hardly a record lies are
 import numpy as np
 from resonance.engine.events import NO_PATH, NO_REASON, SHAPE_HEAD, emit_changes, find_heirs, has_changed
 from resonance.engine.modal.answers import measure_ranges, measure_usual
-from resonance.engine.modal.basins import find_hills, valley_between
+from resonance.engine.modal.basins import find_hills
 from resonance.engine.modal.budget import fit_budget
 from resonance.engine.modal.counts import overdispersion
 from resonance.engine.modal.density import estimate_densities, fade, measure_balls
@@ -14,6 +14,7 @@ from resonance.engine.modal.graph import least_records
 from resonance.engine.modal.holding import hold_joins, hold_splits
 from resonance.engine.modal.learn import place_landmarks
 from resonance.engine.modal.slabs import group_masses
+from resonance.engine.modal.valleys import valley_between
 from resonance.kernels.arithmetic import jit
 from resonance.kernels.ordering import stable_order
 

@@ -121,6 +121,7 @@ class Columns:
         self._parameters = parameters
         self.table = table = new(ColumnTable, features=len(parameters.features))
         self._has_steps = False
+        self._grain: tuple[FloatArray, list[int]] | None = None
         column = 0
         for c, name in enumerate(parameters.features):
             values = parameters.categories.get(name, ())
@@ -196,19 +197,22 @@ class Columns:
         """Return raw records, the first of which has this number, with values spread over their steps."""
         return spread_steps(raw, self.table.step, number, further) if self._has_steps else raw
 
-    def grain(self) -> tuple[FloatArray, list[int]]:
-        """Return, for each column, how far apart values may be that were one before they were spread.
+    def set_ranges(self, low: FloatArray, width: FloatArray) -> None:
+        """Let other values become 0, and other widths [0, 1]."""
+        self.table.low[:], self.table.width[:] = low, width
+        self._grain = None
 
-        Of the features beside, which are bent, it differs from place to place (`bend_grain`).
-        """
-        table, found = self.table, np.zeros((1, self._count))
-        even = (table.values == 0) & (table.bend == 0.0)
-        found[0, table.first[even]] = (table.step / table.width)[even]
-        return found, np.flatnonzero((table.bend > 0.0) & (table.step > 0.0)).tolist()
-
-    def bend_grain(self, grain: FloatArray, bent: list[int], prepared: FloatArray) -> FloatArray:
-        """Return the grain of all features at prepared records."""
-        table, found = self.table, np.repeat(grain, len(prepared), axis=0)
+    def grain(self, prepared: FloatArray) -> FloatArray:
+        """Return how far apart values may be that were one before they were spread, as `Preparation.grain` has it."""
+        table = self.table
+        if self._grain is None:
+            even = (table.values == 0) & (table.bend == 0.0)
+            found = np.zeros((1, self._count))
+            found[0, table.first[even]] = (table.step / table.width)[even]
+            self._grain = found, np.flatnonzero((table.bend > 0.0) & (table.step > 0.0)).tolist()
+        found, bent = self._grain
+        if bent:
+            found = np.repeat(found, len(prepared), axis=0)
         for c in bent:
             j = table.first[c]
             bent_grain(prepared[:, j], table.low[c], table.width[c], table.step[c] / table.bend[c], found[:, j])

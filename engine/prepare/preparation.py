@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from resonance.engine.base import Cluster, Engine, FloatArray, IntArray
 from resonance.engine.errors import ParameterError, RecordError, StateError
-from resonance.engine.prepare.axes import MIDDLE, PrincipalAxes, common_length
-from resonance.engine.prepare.columns import Columns
+from resonance.engine.prepare.dense_scale import DenseScale
 from resonance.engine.prepare.parameters import PreparationParameters
 from resonance.engine.prepare.rescaling import LOOK, RangeWatch, Rescaling, Settling, rescale
 from resonance.engine.prepare.scaling import Described, bent_grain, sinh_and_slope, spread_steps
-from resonance.engine.prepare.transform import problem, transform_and_project
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import MAX_RECORDS, require
 
@@ -114,22 +112,20 @@ class Preparation:
         """Nothing more has to be held: `apply` can be used."""
         self.compared = self.outside = 0
         """Values that were compared with their frozen range so far, and how many of them were outside."""
-        self._columns = Columns(parameters)
+        self._scale = DenseScale(parameters)
         self._held: list[FloatArray] = []
-        self._axes = PrincipalAxes.unknown(parameters.axes, len(self.columns)) if parameters.axes else None
         self._number = 0
         self._watch: RangeWatch | None = None
-        self._grain: tuple[FloatArray, list[int]] | None = None
 
     @property
     def dimension(self) -> int:
         """Values of a prepared record: its columns, or its principal axes. Final once `ready`."""
-        return len(self.columns) if self._axes is None else len(self._axes)
+        return self._scale.dimension
 
     @property
     def projects(self) -> bool:
         """Principal axes take the place of the columns."""
-        return self._axes is not None
+        return self._scale.axes is not None
 
     @property
     def wanted(self) -> int:
@@ -175,7 +171,7 @@ class Preparation:
         rows = self._rows(X)
         if len(rows) > self.wanted:
             raise ValueError(f"{len(rows)} records to hold, {self.wanted} are wanted")
-        self._prepared(rows)
+        self._scale.prepared(rows)
         self._held.append(rows.copy())
 
     def held_rows(self) -> FloatArray:
@@ -188,54 +184,20 @@ class Preparation:
             raise RuntimeError("the scale is frozen already")
         raw = self.held_rows()
         is_first = self._rescales and len(raw) < self.warmup_records
-        spread = self._learn(raw, is_first)
+        self._scale = scale = DenseScale.learned(self._parameters, raw, is_first=is_first)
         self.ready = True
-        self._fit_ranges()
-        prepared, _ = self._prepared(spread)
+        prepared, _ = scale.prepared(scale.columns.spread(raw, 0))
         self._number = len(raw)
         if not is_first:
             self._settle()
         return prepared
 
-    def _learn(self, raw: FloatArray, is_first: bool) -> FloatArray:
-        """Learn everything from raw records, and return them spread over their steps; a first scale has none."""
-        self._columns, self._grain = Columns(self._parameters), None
-        self._columns.learn_means(raw)
-        length = self._common_length(raw)
-        learns_ranges = self._parameters.scale == "warmup" and not length
-        # Of few records one value has often a tenth.
-        if learns_ranges and self._parameters.robust and not is_first:
-            self._columns.learn_steps(raw)
-        spread = self._columns.spread(raw, 0)
-        if learns_ranges:
-            self._columns.learn_ranges(raw, spread)
-        if self._parameters.axes and len(raw):
-            columns, *_ = self._columns.transform(spread, clip=False)
-            is_scaled = self._parameters.scale != "none"
-            self._axes = PrincipalAxes.of(columns, self._parameters.axes, scaled=is_scaled, length=length)
-        return spread
-
     def _settle(self) -> None:
         """End the warm-up: the scale stays, but for features that leave their ranges."""
         if self._rescales:
-            features, table = self._columns.rescalable, self._columns.table
+            features, table = self._scale.columns.rescalable, self._scale.columns.table
             self._watch = RangeWatch(features, table.first[features], table.low[features], table.width[features])
         self._held = []
-
-    def _common_length(self, raw: FloatArray) -> float:
-        """Return the length that all records have in common, where features are not given scales of their own, or 0."""
-        parameters = self._parameters
-        alike = parameters.scale == "warmup" and not parameters.log1p and not parameters.categories
-        return (
-            common_length(self._columns.transform(raw, clip=False)[0])
-            if parameters.axes and alike and len(raw)
-            else 0.0
-        )
-
-    def _fit_ranges(self) -> None:
-        """Let records of one length be compared with no range: none was learned of their features."""
-        if self._axes is not None and self._axes.length:
-            self._columns.table.ranged[:] = False
 
     def apply(self, X: ArrayLike) -> FloatArray:
         """Prepare a batch.
@@ -258,14 +220,15 @@ class Preparation:
         rows = self._scalable(X)
         if self.room is not None and len(rows) > self.room:
             raise ValueError(f"{len(rows)} records to prepare, {self.room} until the scale is looked at")
-        prepared, outside = self._prepared(self._columns.spread(rows, self._number))
+        table = self._scale.columns.table
+        prepared, outside = self._scale.prepared(self._scale.columns.spread(rows, self._number))
         if self.settling:
             self._held.append(rows.copy())
         self._number += len(rows)
         if self._watch is not None:
-            self._watch.see(prepared, self._columns.table.low, self._columns.table.width)
+            self._watch.see(prepared, table.low, table.width)
         self.outside += outside
-        self.compared += len(rows) * int(np.count_nonzero(self._columns.table.ranged))
+        self.compared += len(rows) * int(np.count_nonzero(table.ranged))
         return prepared
 
     def transform(self, X: ArrayLike) -> FloatArray:
@@ -273,37 +236,29 @@ class Preparation:
 
         Nothing changes, and there may be any number of them.
         """
-        return self._prepared(self._scalable(X))[0]
+        return self._scale.prepared(self._scalable(X))[0]
 
     def grain(self, prepared: FloatArray) -> FloatArray:
         """Return how far apart values may be that were one before they were spread over a step, 0 where none are.
 
         A row for all these prepared records, or, where a feature is bent, one for each.
         """
-        if self._grain is None:
-            self._grain = self._columns.grain() if self._axes is None else (np.zeros((1, self.dimension)), [])
-        grain, bent = self._grain
-        return self._columns.bend_grain(grain, bent, prepared) if bent else grain
+        return self._scale.grain(prepared)
 
     def without_means(self, prepared: FloatArray, raw: ArrayLike) -> FloatArray:
         """Return prepared records with NaN in each column where the mean, which says nothing new, stands for a value.
 
         `raw` are the records that they were. Principal axes hold all features, so that they stay as they are.
         """
-        if self._parameters.missing != "mean" or self._axes is not None:
-            return prepared
-        lacks = np.isnan(raw)
-        if not lacks.any():
-            return prepared
-        return np.where(np.repeat(lacks, np.maximum(self._columns.table.values, 1), axis=1), np.nan, prepared)
+        return self._scale.without_means(prepared, np.asarray(raw))
 
     def transform_next(self, X: ArrayLike) -> FloatArray:
         """Prepare records that are not learned, each as `apply` would the next one; nothing changes."""
-        return self._prepared(self._columns.spread(self._rows(X), self._number, 0))[0]
+        return self._scale.prepared(self._scale.columns.spread(self._rows(X), self._number, 0))[0]
 
     @property
     def _rescales(self) -> bool:
-        return self._parameters.rescale and self._axes is None
+        return self._parameters.rescale and not self.projects
 
     @property
     def room(self) -> int | None:
@@ -323,11 +278,11 @@ class Preparation:
         if self.room != 0:
             return None
         if self._watch is not None:
-            self._grain = None
-            return rescale(self._columns, self._watch, self.columns)
-        raw = np.concatenate(self._held)
-        before, _ = self._prepared(self._columns.spread(raw, 0))
-        after, faults, *_ = self._run(self._learn(raw, is_first=False))
+            return rescale(self._scale.columns, self._watch, self.columns)
+        raw, first = np.concatenate(self._held), self._scale
+        before, _ = first.prepared(first.columns.spread(raw, 0))
+        self._scale = scale = DenseScale.learned(self._parameters, raw, is_first=False)
+        after, faults, *_ = scale.run(scale.columns.spread(raw, 0))
         self._settle()
         # What is too far away for its new scale stays where it was.
         return Settling(before, np.where(faults[:, 1:] > 0, before, after), raw)
@@ -345,12 +300,7 @@ class Preparation:
         dict of int to str
             Position in `X` and reason, in order.
         """
-        rows = self._rows(X)
-        _, faults, *_ = self._run(rows)
-        return {
-            int(i): problem(rows[i], faults[i], self.features, self._columns.table.width)
-            for i in np.flatnonzero(faults[:, 1])
-        }
+        return self._scale.problems(self._rows(X))
 
     def to_input_units(self, centre: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Map a prepared centre and the spread around it back to the units of the input.
@@ -369,11 +319,7 @@ class Preparation:
         centre, spread : ndarray of shape (columns,)
             New arrays, finite.
         """
-        middle, width = np.array(centre, np.float64), np.array(spread, np.float64)
-        if self._axes is not None:
-            middle, width = self._axes.to_columns(middle, width)
-        self._columns.to_input_units(middle, width)
-        return middle, width
+        return self._scale.to_input_units(centre, spread)
 
     def describe(self, cluster: Cluster) -> Described:
         """Return the centre and the spread of a cluster in the units of the input."""
@@ -397,11 +343,9 @@ class Preparation:
             **{name: getattr(self, name) for name in _COUNTED},
         }
         held = self.held_rows()
-        arrays = {**self._columns.arrays(), "held": held}
+        arrays = {**self._scale.arrays(), "held": held}
         if self._parameters.robust:
             header["number"] = self._number
-        if self._axes is not None:
-            arrays |= self._axes.arrays()
         if self._watch is not None:
             members, watched = self._watch.state()
             header, arrays = {**header, **members}, {**arrays, **watched}
@@ -426,9 +370,8 @@ class Preparation:
         try:
             ready, outside, compared = (header.pop(name) for name in _COUNTED)
             seen, number = header.pop("seen", None), header.pop("number", 0)
-            # The first revision knew no projection.
             preparation = cls(**header)
-            preparation._columns.read(arrays)
+            preparation._scale.read(arrays, is_learned=bool(ready))
             require(type(number) is int and 0 <= number <= MAX_RECORDS, f"{number!r} records prepared")
             preparation._number = number
             preparation._held = [arrays["held"].reshape(-1, len(preparation.features))] if len(arrays["held"]) else []
@@ -436,13 +379,10 @@ class Preparation:
             most = preparation.warmup_records if preparation._rescales or not ready else 0
             enough = preparation.held >= FIRST_RECORDS or not preparation.settling
             require(preparation.held <= most and enough, f"{len(arrays['held'])} records held")
-            if preparation._axes is not None and ready:
-                most = len(preparation._axes)
-                preparation._axes = PrincipalAxes.from_arrays(arrays, most, len(preparation.columns))
-            preparation._fit_ranges()
             if preparation._rescales and ready and not preparation._held:
-                features = preparation._columns.rescalable
-                at = preparation._columns.table.first[features]
+                columns = preparation._scale.columns
+                features = columns.rescalable
+                at = columns.table.first[features]
                 preparation._watch = RangeWatch.from_state(seen, arrays, features, at)
         except (KeyError, TypeError, ValueError, ParameterError) as error:
             raise StateError(f"the state of {_KIND} cannot be read: {error!r}") from error
@@ -478,25 +418,6 @@ class Preparation:
         if not self.ready:
             raise RuntimeError(f"{self.wanted} more records are wanted before the scale is frozen")
         return self._rows(X)
-
-    def _run(self, rows: FloatArray) -> tuple[FloatArray, IntArray, int, int]:
-        """Return prepared rows and the rest as of `Columns.transform`; the rows of a warm-up are not projected yet."""
-        axes = self._axes
-        if axes is None or not self.ready:
-            return self._columns.transform(rows, self.clip)
-        prepared = np.empty((len(rows), len(axes)))
-        faults = np.empty((len(rows), 2), np.int64)
-        outside, faulty = transform_and_project(
-            rows, self._columns.table, axes.length > 0.0, axes.centre, axes.lanes, MIDDLE, prepared, faults
-        )
-        return prepared, faults, outside, faulty
-
-    def _prepared(self, rows: FloatArray) -> tuple[FloatArray, int]:
-        prepared, faults, outside, faulty = self._run(rows)
-        if faulty:
-            i = int(np.flatnonzero(faults[:, 1])[0])
-            raise RecordError(i, problem(rows[i], faults[i], self.features, self._columns.table.width))
-        return prepared, outside
 
 
 def _is_plain(X: ArrayLike) -> TypeGuard[FloatArray]:

@@ -188,7 +188,7 @@ def rescale(columns: Columns, watch: RangeWatch, names: Sequence[str]) -> Rescal
     at = table.first[c]
     factor[at], shift[at] = table.width[c] / width[c], (table.low[c] - low[c]) / width[c]
     before = _ranges(columns, len(names), at)
-    table.low[:], table.width[:] = low, width
+    columns.set_ranges(low, width)
     changed = [names[column] for column in at]
     return Rescaling(factor, shift, list(map(RangeChange, changed, before, _ranges(columns, len(names), at))))
 

@@ -17,7 +17,7 @@ from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path
 from resonance.pipeline.records import MOST_ELEMENTS, Record, TopicPartition
 from resonance.pipeline.task.decode.dense import Layout
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.json_records import id_text
+from resonance.pipeline.task.decode.json_objects import id_text
 from resonance.pipeline.task.decode.mapping import make_mapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.schemas import Source

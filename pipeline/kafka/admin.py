@@ -246,19 +246,20 @@ class ClusterAdmin:
     def command(self, topic: str, partitions: str, config: Mapping[str, str] | None = None) -> str:
         """Return the command that creates a topic."""
         settings = "".join(f" --config {name}={value}" for name, value in (config or {}).items())
-        return f"{self._tool('kafka-topics')} --create --topic {topic} --partitions {partitions}{settings}"
+        return f"{self._kafka_topics} --create --topic {topic} --partitions {partitions}{settings}"
 
     def alter(self, topic: str, partitions: int) -> str:
         """Return the command that adds partitions."""
-        return f"{self._tool('kafka-topics')} --alter --topic {topic} --partitions {partitions}"
+        return f"{self._kafka_topics} --alter --topic {topic} --partitions {partitions}"
 
     def configure(self, topic: str, settings: Mapping[str, str]) -> str:
         """Return the command that changes a topic's configuration."""
         listed = ",".join(f"{name}={value}" for name, value in settings.items())
         return configured(topic, listed, self.servers)
 
-    def _tool(self, name: str) -> str:
-        return f"{name}.sh --bootstrap-server {self.servers}"
+    @property
+    def _kafka_topics(self) -> str:
+        return f"kafka-topics.sh --bootstrap-server {self.servers}"
 
 
 def latest_offsets(

@@ -57,9 +57,6 @@ _SETTINGS: Final[Mapping[str, Any]] = {
     "receive.message.max.bytes": 2_000_000_000,
 }
 
-"""A call that notices the exception which confluent-kafka sets beside a result; `message.headers()`, once Python has
-specialised it, leaves that exception to the next call."""
-
 # A message is read column by column: a third of the time that it takes one by one.
 _offset, _timestamp, _key, _value = map(methodcaller, ("offset", "timestamp", "key", "value"))
 _error: Final = methodcaller("error")

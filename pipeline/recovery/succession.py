@@ -114,6 +114,6 @@ def _successor(
     model.lifetimes.since |= {renamed(cluster): time for cluster, time in begun.items()}
     # Open drifts name earlier events of the other deployment.
     model.drift = None
-    model.watch_drift(settings)
+    model.observe(settings)
     model.alerts = old.alerts.next_version() if old.alerts is not None else None
     return StreamSnapshot(name, after.next, {**after.header, "version": version}, model.state())

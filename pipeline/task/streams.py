@@ -376,8 +376,7 @@ class Streams(ModelStore):
         model = StreamModel.from_state(engine, name, state)
         if model.labels is not None:
             model.labels.bound(self._settings)
-        model.watch_drift(self._settings)
-        model.read_texts(self._settings)
+        model.observe(self._settings)
         return model
 
     def _read(self, key: bytes | None, stored: StoredModel) -> StreamModel:

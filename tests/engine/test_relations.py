@@ -8,7 +8,7 @@ from resonance.engine.errors import StateError
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import packed
 
-from tests.engine.test_drift import learn, plain
+from tests.engine.watched import learn, plain
 
 FOLLOWED = {"returning": 2, "leaps": 1, "relations": 1}
 

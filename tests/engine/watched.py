@@ -1,4 +1,4 @@
-"""A stream with the clusters of its engine through a drift watch, in any batches, restored anywhere."""
+"""Streams through a drift watch, with the clusters of an engine, in any batches, restored anywhere."""
 
 import json
 from collections.abc import Mapping
@@ -72,3 +72,65 @@ def watched(stream: Arrays, cut: int = STRIDE, *, restored: bool = False) -> tup
         if restored:
             watch = DriftWatch.from_state(watch.state())
     return np.array([row + [0.0] * (11 - len(row)) for row in rows], dtype=float).reshape(-1, 11), watch
+
+
+CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]])
+COUNTS = "cluster", "was", "unit", "features", "share", "evidence", "share_before", "share_after", "since", "channels"
+
+
+def clusters(sizes=(4, 3, 2, 1), centres=CENTRES):
+    return [
+        SimpleNamespace(id=id_, size=size, centre=centre)
+        for id_, (size, centre) in enumerate(zip(sizes, centres, strict=True), start=10)
+    ]
+
+
+def stream(n=6_144, seed=0, centres=CENTRES):
+    """Return stationary records of equally large clusters, and which cluster each is of."""
+    rng = np.random.default_rng(seed)
+    where = rng.integers(len(centres), size=n)
+    return centres[where] + 0.1 * rng.standard_normal((n, centres.shape[1])), where
+
+
+def moved(n=6_144, at=3_000, by=0.3):
+    """Return a stream of which the third cluster moves along its second feature."""
+    X, where = stream(n)
+    X[at:, 1] += by * (where[at:] == 2)
+    return X, where
+
+
+def learn(watch, X, where, sizes=(512,), restored=False, found=clusters, grain=None):
+    """Return the changes and the watch; batches take the sizes in turn, as far as there is room."""
+    changes, done, turn = [], 0, 0
+    while done < len(X):
+        end = min(done + min(watch.room, sizes[turn % len(sizes)]), len(X))
+        turn += 1
+        offsets = np.arange(watch.records, watch.records + end - done) * 2
+        own = None if grain is None else grain[done:end]
+        changes += watch.learn(X[done:end], where[done:end] + 10, offsets, offsets * 1_000, own)
+        done = end
+        if watch.wants_cells(found):
+            watch.take_cells(found())
+        if restored:
+            watch = DriftWatch.from_state(watch.state())
+    return changes, watch
+
+
+def plain(changes):
+    """Return changes as values that can be compared; the index in the batch is not one of them."""
+    return [
+        (
+            *(change.record, change.kind, change.cells, change.evidence, change.threshold),
+            [
+                (*(getattr(unit, name) for name in COUNTS), *(unit.before, unit.after, unit.spread))
+                for unit in change.units
+            ],
+        )
+        for change in changes
+    ]
+
+
+def wave(n, seed=0, day=1_440):
+    """Return records of two features that go on a wave."""
+    rng = np.random.default_rng(seed)
+    return 0.3 * np.sin(2 * np.pi * (np.arange(n)[:, None] / day + rng.random(2))) + 0.03 * rng.normal(size=(n, 2))

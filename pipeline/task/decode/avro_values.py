@@ -17,7 +17,7 @@ from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException, UnknownType
 from resonance.pipeline.exact_json import Digits, number
 from resonance.pipeline.task.decode.faults import FaultError, UnfitValueError
-from resonance.pipeline.task.decode.json_records import DEEPEST, depth_of
+from resonance.pipeline.task.decode.json_objects import DEEPEST, depth_of
 
 SCHEMA_DEPTH: Final = 10 * DEEPEST
 """Deepest nesting of a schema's own JSON."""

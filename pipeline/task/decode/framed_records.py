@@ -199,16 +199,14 @@ class FramedMapping(InputMapping):
     def _exact(self, value: bytes, parsed: Any) -> Any:
         return self._readers.exact(value, parsed)
 
-    def _objects(self, values: list[bytes]) -> list[Any]:
+    def _objects(self, values: list[bytes], openings: int) -> list[Any]:
+        """Read a batch of values; the readers have a bound of their nesting."""
         try:
             return self._readers.objects(values) if values else []
         except (ResonanceError, MemoryError):
             raise
         except Exception as error:  # a fault, or an error of one of the libraries, which have none in common
             raise ValueError("a value that cannot be read") from error
-
-    def _check_depth(self, values: list[bytes], objects: list[Any], openings: int) -> None:
-        """Do nothing: the readers have a bound."""
 
     def _whole(self, records: RecordColumns, layout: AnyLayout) -> RecordBatch:
         batch = super()._whole(records, layout)

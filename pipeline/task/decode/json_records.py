@@ -4,13 +4,10 @@ orjson parses each record; everything else handles the batch as a whole. A batch
 small parts. Only a part that holds a fault is decoded record by record, which shows what is wrong.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import orjson
 from resonance.engine.base import IntArray
 from resonance.pipeline import exact_json
@@ -21,9 +18,9 @@ from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, kind_of
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.foreign_values import no_object, not_json
+from resonance.pipeline.task.decode.json_objects import JsonParser, id_text, is_as_written, members, parsed_json
 from resonance.pipeline.task.decode.labels import Labels, RowLabels, labels_of
-from resonance.pipeline.task.decode.plain_json import PlainJson, parse_all
+from resonance.pipeline.task.decode.plain_json import PlainJson
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.sparse import SparseLayout
 from resonance.pipeline.text.messages import NULL_VALUE
@@ -32,19 +29,8 @@ from resonance.pipeline.timestamps import TimeTexts
 REVISION: Final = 1
 """Increased with every change in what a record is decoded to, or in which records are dead letters."""
 
-DEEPEST = 32
-"""Deepest nesting of objects and arrays that a record may have."""
 _PART = 64
 """Records in one part of an unusual batch."""
-_BLOCK: Final = 1 << 16
-"""Bytes whose brackets are counted at once: each partition keeps room for them."""
-
-_OPENING_BRACE = ord("{")
-_BRACKET_TO_BRACE = ord("{") ^ ord("[")
-
-_NUMBER: Final = re.compile(rb"\s*:\s*(-?[0-9][-+.0-9eE]*)")
-
-_loads = orjson.loads
 
 AnyLayout = Layout | SparseLayout
 
@@ -79,7 +65,7 @@ class InputMapping:
         self._texts = TimeTexts()
         # What reads plain records of a layout, as soon as that is known.
         self._plain: tuple[AnyLayout | None, PlainJson | None] = (None, None)
-        self._bytes, self._marks = np.empty(_BLOCK, np.uint8), np.empty(_BLOCK, np.bool_)
+        self._parser = JsonParser()
         self.layout: AnyLayout | None = None
         """Where the features stand; None until the first usable record has shown it."""
         if settings.input.sparse is not None:
@@ -144,11 +130,10 @@ class InputMapping:
             raise ValueError("too large")
         count = len(records)
         values: list[Any] = records.values().items
-        objects = self._objects(values)
+        objects = self._objects(values, layout.openings)
         if objects and set(map(type, objects)) != {dict}:
             raise TypeError("not objects")
         rows = layout.rows(objects) if objects else layout.joined([])
-        self._check_depth(values, objects, layout.openings)
         times = self._times(objects, records.times)
         ids = self._ids(objects, values) if self._id_path else None
         included = None
@@ -158,7 +143,7 @@ class InputMapping:
         row_labels = self._row_labels(objects, values, ids) if self._takes_labels else []
         batch = RecordBatch(rows, times, sizes, ids=ids, included=included, labels=row_labels, index=range(count))
         if self._text_path:
-            texts = _members(objects, self._text_path)
+            texts = members(objects, self._text_path)
             if not set(map(type, texts)) <= {str, type(None), type(ABSENT)}:
                 raise TypeError("not texts")
             batch.texts = [None if text is ABSENT else text for text in texts]
@@ -174,41 +159,21 @@ class InputMapping:
             self._plain = layout, made
         return self._plain[1]
 
-    def _objects(self, values: list[bytes]) -> list[Any]:
-        """Parse a batch of values."""
-        return parse_all(values) if values else []
-
-    def _check_depth(self, values: list[bytes], objects: list[Any], openings: int) -> None:
-        """Raise `ValueError` if a record is nested too deep.
-
-        Each record opens at least `openings` objects and arrays, so one that is too deep lifts the count of the batch
-        above a bound. Only then are single records counted, and only one with many openings is walked through.
-        """
-        joined, found = np.frombuffer(b"".join(values), np.uint8), 0
-        for start in range(0, len(joined), _BLOCK):
-            block = joined[start : start + _BLOCK]
-            # Kept from block to block, because fresh memory costs more than the counting.
-            raw, marks = self._bytes[: len(block)], self._marks[: len(block)]
-            np.bitwise_or(block, _BRACKET_TO_BRACE, out=raw)
-            np.equal(raw, _OPENING_BRACE, out=marks)
-            found += int(np.count_nonzero(marks))
-        if found <= len(values) * openings + DEEPEST - openings:
-            return
-        for value, parsed in zip(values, objects, strict=True):
-            if value.count(b"{") + value.count(b"[") > DEEPEST and depth_of(parsed) > DEEPEST:
-                raise ValueError("too deep")
+    def _objects(self, values: list[bytes], openings: int) -> list[Any]:
+        """Parse a batch of values, in each of which at least `openings` objects and arrays begin."""
+        return self._parser.objects(values, openings)
 
     def _times(self, objects: list[dict[str, Any]], kafka: IntArray) -> list[str]:
         stamps: list[Any] = kafka.tolist()
         if self._time_path:
-            given = _members(objects, self._time_path)
+            given = members(objects, self._time_path)
             if not set(map(type, given)) <= {str, int, float, type(None), type(ABSENT)}:
                 raise TypeError("not times")
             stamps = [s if g is None or g is ABSENT else g for g, s in zip(given, stamps, strict=True)]
         return list(map(self._texts.__getitem__, stamps))
 
     def _ids(self, objects: list[dict[str, Any]], values: list[bytes]) -> list[bytes]:
-        ids = _members(objects, self._id_path)
+        ids = members(objects, self._id_path)
         kinds = set(map(type, ids))
         if kinds == {str}:
             joined = orjson.dumps(ids)
@@ -224,7 +189,7 @@ class InputMapping:
     def _member(self, parsed: dict[str, Any], value: bytes, path: Path) -> Any:
         """Return a member that is only passed through, with all its digits."""
         found = find(parsed, path)
-        if type(found) not in (float, list) or _is_as_written(value, path, found):
+        if type(found) not in (float, list) or is_as_written(value, path, found):
             return found
         return find(self._exact(value, parsed), path)
 
@@ -255,7 +220,7 @@ class InputMapping:
         for name, path in self._include:
             found = find(parsed, path)
             is_plain = not long or type(found) not in (float, dict, list)
-            if not is_plain and not _is_as_written(value, path, found):
+            if not is_plain and not is_as_written(value, path, found):
                 exact = self._exact(value, parsed) if exact is None else exact
                 found = find(exact, path)
             if found is not ABSENT:
@@ -333,7 +298,7 @@ class InputMapping:
     def document(self, value: bytes) -> tuple[Any, bool]:
         """Return what a message holds, an object or not, and whether it can be written without loss by orjson alone."""
         try:
-            found = _loads(value)
+            found = orjson.loads(value)
         except orjson.JSONDecodeError as error:
             if "infinity" in str(error) and (exact := exact_json.beyond(value)) is not None:
                 return exact, False
@@ -348,7 +313,7 @@ class InputMapping:
 
     def _members(self, value: bytes) -> dict[str, Any]:
         try:
-            found = _loads(value)
+            found = orjson.loads(value)
         except orjson.JSONDecodeError:
             found = None
         # The other way raises the error that says what is wrong.
@@ -403,71 +368,5 @@ class InputMapping:
             raise FaultError("validate", "bad_time", f"{where}: {error}") from None
 
 
-def parsed_json(value: bytes) -> dict[str, Any]:
-    """Return a JSON text as an object, or raise `FaultError` if it is none, or nested too deep."""
-    try:
-        parsed = _loads(value)
-    except orjson.JSONDecodeError as error:
-        text = str(error)
-        if "depth limit" in text or "ecursion" in text:
-            raise FaultError("decode", "too_deep", _too_deep("more than 1,000")) from None
-        if "infinity" in text:
-            raise FaultError("decode", "out_of_range", f"a number beyond float64: {text}") from None
-        raise not_json(value, error) from None
-    if not isinstance(parsed, dict):
-        found = f"a record is a JSON object, this one is {kind_of(parsed)}{no_object(parsed)}"
-        raise FaultError("decode", "not_an_object", found)
-    if value.count(b"{") + value.count(b"[") > DEEPEST and (depth := depth_of(parsed)) > DEEPEST:
-        raise FaultError("decode", "too_deep", _too_deep(f"{depth:,}"))
-    return parsed
-
-
 def _path(text: str | None) -> Path:
     return parse_path(text) if text else ()
-
-
-def _members(objects: list[dict[str, Any]], path: Path) -> list[Any]:
-    """Return the member that a path leads to in each record, `ABSENT` where there is none."""
-    members: list[Any] = objects
-    try:
-        for name in path:
-            members = list(map(itemgetter(name), members))
-    except (KeyError, TypeError):
-        return [find(parsed, path) for parsed in objects]
-    return members
-
-
-def _is_as_written(value: bytes, path: Path, found: Any) -> bool:
-    """Return whether a member stands in a record as it would be written: then no digit of it is lost."""
-    name = b'"%b"' % path[-1].encode()
-    if value.count(name) != 1:
-        return False
-    at = value.index(name) + len(name)
-    if type(found) is float:
-        literal = _NUMBER.match(value, at)
-        # A number of another value is of a member whose name is written with escapes.
-        return literal is not None and float(literal[1]) == found and not exact_json.is_rounded(literal[1])
-    text = orjson.dumps(found)
-    if value[at : at + 2] == b": ":
-        # As Python writes it.
-        at, text = at + 1, text.replace(b",", b", ").replace(b'":', b'": ')
-    end = at + 1 + len(text)
-    return value[at + 1 : end] == text and value[end : end + 1] in (b",", b"}")
-
-
-def id_text(value: Any) -> bytes:
-    """Return an id as JSON, null where it is absent."""
-    return b"null" if value is ABSENT else exact_json.dumps(value)
-
-
-def _too_deep(depth: str) -> str:
-    return f"{depth} objects and arrays inside one another, {DEEPEST} are allowed"
-
-
-def depth_of(value: Any) -> int:
-    """Return how deep objects and arrays are nested in a value, itself included."""
-    depth, level = 0, [value]
-    while level := [item for item in level if isinstance(item, dict | list)]:
-        depth += 1
-        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
-    return depth

@@ -11,7 +11,7 @@ import jsonschema_rs
 import orjson
 from resonance.pipeline import exact_json
 from resonance.pipeline.task.decode.faults import FaultError, UnfitValueError
-from resonance.pipeline.task.decode.json_records import DEEPEST, depth_of, parsed_json
+from resonance.pipeline.task.decode.json_objects import DEEPEST, depth_of, parsed_json
 
 _BASE: Final = "json-schema:///"
 """Address of a schema that gives itself none."""

@@ -20,7 +20,7 @@ import orjson
 from resonance.pipeline.errors import missing_extra
 from resonance.pipeline.records import MOST_ELEMENTS
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.json_records import parsed_json
+from resonance.pipeline.task.decode.json_objects import parsed_json
 
 EXTRA: Final = "otlp"
 """The extra with the messages."""

@@ -4,9 +4,8 @@ It knows the frequent layouts, numbers in one array or one object, or each a mem
 `pipeline.text.json_members` reads. All else is left to `json_records`, which finds the same in what both read.
 """
 
-import secrets
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, Self
+from collections.abc import Iterator
+from typing import Final, Self
 
 import numpy as np
 import orjson
@@ -19,24 +18,6 @@ from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.text import json_members
 from resonance.pipeline.text.json_members import NOT_READ, Bytes, MemberColumns, Wanted
 from resonance.pipeline.text.paste import read_only
-
-_BOUNDARY: Final = secrets.token_hex(16)
-"""A text that stands between two records. No record can hold it: it is drawn by each process, and leaves none."""
-
-_BETWEEN: Final = b',"%s",' % _BOUNDARY.encode()
-
-
-def parse_all(values: Sequence[bytes]) -> list[Any]:
-    """Return what each of some values holds; ValueError unless every one is a JSON text of its own.
-
-    Between two boundaries stands one value of the whole text. So a record that opens an array for another one to close,
-    or that holds two values, leaves boundaries inside a value, or not at every second place.
-    """
-    parsed = orjson.loads(b"[%b]" % _BETWEEN.join(values))
-    if parsed[1::2] != [_BOUNDARY] * (len(values) - 1) or len(parsed) != 2 * len(values) - 1:
-        raise ValueError("not one JSON text each")
-    return parsed[::2]  # type: ignore[no-any-return]
-
 
 _NULL: Final = np.frombuffer(b"null", np.uint8)
 

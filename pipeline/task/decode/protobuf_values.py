@@ -22,7 +22,7 @@ from google.protobuf.message_factory import GetMessageClass
 from resonance.pipeline.errors import RegistryError
 from resonance.pipeline.task.decode.avro_values import Decimal, decimal_digits, decimal_number, text_of_bytes
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.json_records import DEEPEST, depth_of
+from resonance.pipeline.task.decode.json_objects import DEEPEST, depth_of
 
 _INCLUDED: Final = re.compile(r"(google/(?:protobuf|type)|confluent(?:/type)?)/[a-z_]+\.proto")
 """Files that every registry knows, so that no schema refers to them by a subject."""

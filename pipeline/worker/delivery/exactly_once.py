@@ -32,6 +32,9 @@ from resonance.pipeline.worker.watchdog import Deadline, Watchdog
 
 RETRY_SECONDS = 0.1
 
+START_SECONDS = 30.0
+"""Time that the broker has to answer at the start."""
+
 GRACE_SECONDS = 5.0
 """Time behind the end of a transaction's time after which a call that has not returned hangs."""
 
@@ -81,8 +84,6 @@ class ExactlyOnce:
         Unique among the workers of the deployment, the same after a restart.
     timeout : float
         Seconds after which the broker aborts a transaction; calls are repeated for as long.
-    start_timeout : float
-        Seconds that the broker has to answer at start.
     find_open : callable
         Returns what transactions have left open in the outputs and of the group's offsets.
     kept_bytes : int
@@ -98,7 +99,6 @@ class ExactlyOnce:
         group: str,
         transactional_id: str,
         timeout: float = 60.0,
-        start_timeout: float = 30.0,
         find_open: Callable[[], LeftOpen] = lambda: LeftOpen([], []),
         kept_bytes: int = 64_000_000,
     ) -> None:
@@ -108,7 +108,6 @@ class ExactlyOnce:
         self._id = transactional_id
         self._errors = TransactionErrors(settings, group, transactional_id, timeout)
         self._timeout = timeout
-        self._start_timeout = start_timeout
         own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout * 1000)}
         # Lost connections are known from the log alone.
         self._settings = {**RETRY, **settings, **own, "log_level": 6, "log.connection.close": True}
@@ -140,7 +139,7 @@ class ExactlyOnce:
                 self._replace_producer()
             return
         self._deadline.start()
-        end = time.monotonic() + self._start_timeout
+        end = time.monotonic() + START_SECONDS
         while True:
             try:
                 left = max(end - time.monotonic(), RETRY_SECONDS)

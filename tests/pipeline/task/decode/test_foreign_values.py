@@ -17,7 +17,7 @@ from pyarrow import parquet
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.foreign_values import description
-from resonance.pipeline.task.decode.json_records import parsed_json
+from resonance.pipeline.task.decode.json_objects import parsed_json
 from resonance.pipeline.task.decode.labels import LabelMessages
 from resonance.pipeline.task.decode.mapping import make_mapping
 

@@ -4,7 +4,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from resonance.pipeline.task.decode.plain_json import parse_all
+from resonance.pipeline.task.decode.json_objects import parse_all
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
