@@ -57,7 +57,7 @@ COMMON = 0.4
 
 
 @jit
-def rebase(counts, weights, rule, alike):
+def _rebase(counts, weights, rule, alike):
     """Derive the likelihood ratios and the threshold from the baseline.
 
     `rule` is the evidence that is needed, how many records, all unlike, reach the threshold, and the share that is
@@ -90,11 +90,10 @@ def rebase(counts, weights, rule, alike):
 
 
 @jit
-def _end_block(counts, weights, rule, alike):
-    """Add the present block to the baseline."""
+def end_block(counts, weights, unlike, rule, alike):
+    """Add a block with so many unlike records to the baseline."""
     # A burst, in the first blocks say, is not what bursts usually are.
-    unlike = min(counts[UNLIKE], np.int64(BURST + 2.0 * weights[MEAN]))
-    counts[IN_BLOCK] = counts[UNLIKE] = 0
+    unlike = min(unlike, np.int64(BURST + 2.0 * weights[MEAN]))
     counts[BLOCKS] += 1
     blocks = counts[BLOCKS]
     weight = 1.0 / min(blocks, MEMORY)
@@ -104,7 +103,7 @@ def _end_block(counts, weights, rule, alike):
         weights[CROSS] += (unlike * counts[LAST] - weights[CROSS]) * (1.0 / min(blocks - 1, MEMORY))
     counts[LAST] = unlike
     if blocks >= FIRST_BLOCKS and (blocks < 64 or blocks % 16 == 0):
-        rebase(counts, weights, rule, alike)
+        _rebase(counts, weights, rule, alike)
 
 
 @jit
@@ -131,22 +130,24 @@ def is_reached(weights):
 
 
 @jit
-def count(counts, weights, unlike, is_open, rule, alike):
-    """Count a record in the present block of a watch."""
+def count(counts, weights, unlike, is_open, evidence):
+    """Count a record in the present block; return the unlike ones of a block that is full, else -1."""
     counts[UNLIKE] += unlike
     counts[IN_BLOCK] += 1
-    is_suspicious = is_open or weights[W] > 0.5 * rule[0]
+    is_suspicious = is_open or weights[W] > 0.5 * evidence
     if is_suspicious and counts[RUN] - counts[RUN_UNLIKE] <= LASTS:
         # What is suspicious is no baseline before it has lasted: a block begins anew behind it.
         counts[UNLIKE] = counts[IN_BLOCK] = 0
-    if counts[IN_BLOCK] == BLOCK:
-        _end_block(counts, weights, rule, alike)
+    if counts[IN_BLOCK] < BLOCK:
+        return -1
+    full = counts[UNLIKE]
+    counts[UNLIKE] = counts[IN_BLOCK] = 0
+    return full
 
 
 @jit
 def learn_run(counts, weights, rule, alike):
     """Add the records of a run that is over to the baseline, and begin at 0: what came and went may come again."""
     for _ in range(min(counts[RUN] // BLOCK, MEMORY)):
-        counts[UNLIKE] = counts[RUN_UNLIKE] * BLOCK // counts[RUN]
-        _end_block(counts, weights, rule, alike)
+        end_block(counts, weights, counts[RUN_UNLIKE] * BLOCK // counts[RUN], rule, alike)
     weights[W] = 0.0

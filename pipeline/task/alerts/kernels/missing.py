@@ -20,7 +20,9 @@ OPEN = 6  # whether an alert is open: 0, or what opened it
 RUNS = 7  # runs that ended
 GONE = 8  # records without it since the CUSUM left 0
 OF = 9  # records since then
-COLUMNS = 10
+WAITING = 10  # full blocks that are no baseline yet; `LAG` places for their counts, the oldest one first
+LAG = 16
+COLUMNS = WAITING + 1 + LAG
 
 # What opens an alert.
 LONG_RUN = 1
@@ -34,10 +36,7 @@ LEAST = 20
 """Records in a row that an alert needs, and records with the feature before them."""
 
 HIGH, TIMES = 0.2, 3.0
-"""Share of the records that is too large, where runs begin, at least, and how many times its odds are the usual ones."""
-
-SUSPICIOUS = 0.35
-"""Part of the evidence from which on records are no baseline yet: what grows slowly is not to make itself usual."""
+"""Share of records in which runs begin that is too large: at least, and how many times its odds are the usual ones."""
 
 _ERRORS = 3.0
 """Standard errors by which a share may be larger than it was."""
@@ -69,14 +68,17 @@ def _is_longer(run, missed, runs, longest, records, evidence):
 
 
 @jit
-def _begin_share(counts, weights, records, rule):
-    """Begin to watch the share of a feature that has been in so many records, and in all of them."""
-    counts[:] = 0
-    weights[:] = 0.0
-    counts[cusum.BLOCKS] = records // cusum.BLOCK
-    counts[cusum.IN_BLOCK] = records % cusum.BLOCK
-    if counts[cusum.BLOCKS] >= cusum.FIRST_BLOCKS:
-        cusum.rebase(counts, weights, rule, 1.0)
+def _wait(row, counts, weights, unlike, rule):
+    """Add a full block to those that wait; half of all blocks do, `LAG` at most.
+
+    So what grows slowly does not make itself usual before it is noticed.
+    """
+    if 2 * row[WAITING] >= min(row[WAITING] + counts[cusum.BLOCKS] + 1, 2 * LAG):
+        cusum.end_block(counts, weights, row[WAITING + 1], rule, 1.0)
+        row[WAITING + 1 : COLUMNS - 1] = row[WAITING + 2 : COLUMNS].copy()
+        row[WAITING] -= 1
+    row[WAITING] += 1
+    row[WAITING + row[WAITING]] = unlike
 
 
 @jit
@@ -104,7 +106,9 @@ def follow(is_missing, times, records, evidence, rows, counts, weights, out, num
                 if row[RUN] == 0:
                     row[BEGAN] = times[at]
                     if row[RUNS] == 0:
-                        _begin_share(count, weight, records + at, rule)
+                        for _ in range((records + at) // cusum.BLOCK):
+                            _wait(row, count, weight, 0, rule)
+                        count[cusum.IN_BLOCK] = (records + at) % cusum.BLOCK
                 row[RUN] += 1
                 run, missed = row[RUN], row[MISSED]
                 before = records + at + 1 - run
@@ -141,7 +145,9 @@ def follow(is_missing, times, records, evidence, rows, counts, weights, out, num
                 found = _put(out, numbers, found, at, column, 0, count[cusum.BEGAN], row[GONE], row[OF], 0.0)
                 cusum.learn_run(count, weight, rule, 1.0)
             elif row[OPEN] == 0:
-                cusum.count(count, weight, 1 if is_gone else 0, weight[cusum.W] > SUSPICIOUS * evidence, rule, 1.0)
+                full = cusum.count(count, weight, 1 if is_gone else 0, False, evidence)
+                if full >= 0:
+                    _wait(row, count, weight, full, rule)
     return found
 
 

@@ -206,11 +206,15 @@ def follow(clusters, novel, scores, times, start, stop, integers, floats, limits
                         weights[:, cusum.W] = 0.0
                         found = _put(out, numbers, found, i, UNLIKE_RULE, 0, -1, run, of_run, usual)
                 is_open = integers[OPEN + UNLIKE_RULE] > 0
-                cusum.count(counts[0], weights[0], unlike, is_open, of_unlike, 1.0)
+                full = cusum.count(counts[0], weights[0], unlike, is_open, of_unlike[0])
+                if full >= 0:
+                    cusum.end_block(counts[0], weights[0], full, of_unlike, 1.0)
                 # A stream that wanders is odd for long now and then: fewer of its records say as much.
                 score = scores[i] if scores[i] >= 0.0 else 0.0
                 alike = _follow_scores(floats[SCORE:WEIGHTS], score, integers[SETTLED] - SETTLE)
-                cusum.count(counts[1], weights[1], odd, is_open, of_odd, alike)
+                full = cusum.count(counts[1], weights[1], odd, is_open, of_odd[0])
+                if full >= 0:
+                    cusum.end_block(counts[1], weights[1], full, of_odd, alike)
         most = int(limits[UNCONFIRMED_RECORDS])
         if most > 0:
             integers[NONE] = min(integers[NONE] + 1, most) if cluster < 0 else max(integers[NONE] - 16, 0)

@@ -40,10 +40,17 @@ class Share:
     """The CUSUM of how often runs begin, as the rule is written in words, over all its blocks at once."""
 
     def __init__(self, records, evidence):
-        self.evidence, self.blocks, self.w, self.hold = evidence, [0] * (records // 32), 0.0, 0.0
-        self.block, self.run, self.began = [0] * (records % 32), [], None
-        self.gone = self.of = 0
-        self.learn()
+        self.evidence, self.waiting, self.blocks, self.w, self.hold = evidence, [], [], 0.0, 0.0
+        self.run, self.began, self.gone, self.of = [], None, 0, 0
+        for _ in range(records // 32):
+            self.wait(0)
+        self.block = [0] * (records % 32)
+
+    def wait(self, gone):
+        """Let half of all blocks wait, and 16 at most, before they are what is usual."""
+        if len(self.waiting) >= min((len(self.waiting) + len(self.blocks) + 1) / 2, 16):
+            self.end_block(self.waiting.pop(0))
+        self.waiting.append(gone)
 
     def learn(self):
         """Derive the usual share and the threshold from the blocks so far, the older of which fade."""
@@ -101,10 +108,10 @@ class Share:
         if self.w >= self.hold > 0:
             return True
         self.block.append(gone)
-        if self.w > 0.35 * self.evidence and len(self.run) - sum(self.run) <= 1024:
+        if self.w > 0.5 * self.evidence and len(self.run) - sum(self.run) <= 1024:
             self.block = []
         if len(self.block) == 32:
-            self.end_block(sum(self.block))
+            self.wait(sum(self.block))
             self.block = []
         return False
 
@@ -269,7 +276,7 @@ def test_a_state_of_an_earlier_revision_goes_on(revision):
     older = pack(
         missing_features.KIND, revision, {}, {**{name: arrays[name] for name in ("records", "columns")}, "rows": rows}
     )
-    later = drawn(np.random.default_rng(1), (200, 1.0), (1, 0.0), (600, 0.05), (500, 0.6))
+    later = drawn(np.random.default_rng(1), (200, 1.0), (1, 0.0), (1_000, 0.05), (500, 0.6))
     changes = found(MissingFeatures.from_state(older), later, first=500)
     assert [each.opened for each in changes] == [True, False, True]
 
