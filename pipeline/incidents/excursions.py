@@ -4,14 +4,14 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
 from resonance.pipeline.incidents.agreement import ALIKE, alike
-from resonance.pipeline.incidents.grouping import WINDOW_RECORDS, Episode, together
+from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, COMPARED, WINDOW_RECORDS, Episode, together
 from resonance.pipeline.incidents.signs import NewCluster, Sign, Value, describes
 from resonance.pipeline.incidents.units import MOST_CENTRES
 
@@ -71,11 +71,27 @@ class _Excursion(NamedTuple):
     value: Value
 
 
+class _Others(NamedTuple):
+    """How many other streams went to the side of an excursion within a day."""
+
+    far: int
+    """As far, or not much less."""
+    aside: int
+    """At all."""
+
+    def is_alone(self, streams: int) -> bool:
+        """Whether its stream alone is there, of so many that changed together.
+
+        Of few that break alike one is farther off than others: each has its own kinds of records.
+        """
+        return not self.far and (not self.aside or 2 * (self.aside + 1) >= streams)
+
+
 @dataclass(slots=True)
 class Excursions:
     """How far each sign is outside of what its stream has been, by feature, among those of all streams."""
 
-    _features: dict[str, dict[str, tuple[_Excursion, int]]] = field(default_factory=dict)
+    _features: dict[str, dict[str, tuple[_Excursion, _Others]]] = field(default_factory=dict)
     """By the keys of signs: features, the farthest first, each with how many other streams had it so, too."""
 
     @classmethod
@@ -89,7 +105,7 @@ class Excursions:
         by_stream: dict[str, list[Sign]] = {}
         for sign in signs:
             by_stream.setdefault(sign.place, []).append(sign)
-        found: list[tuple[_Excursion, int]] = []
+        found: list[tuple[_Excursion, _Others]] = []
         # A stream of which only its signs say what it has been is compared with what those of others say.
         for is_known in {place in known for place in by_stream}:
             sides: dict[tuple[str, bool], list[_Excursion]] = {}
@@ -103,17 +119,17 @@ class Excursions:
                 )
         result = cls()
         for each, others in sorted(found, key=lambda one: (-one[0].spreads, one[0].name)):
-            if others or each.spreads >= FAR:
+            if others.far or each.spreads >= FAR:
                 result._features.setdefault(each.key, {})[each.name] = each, others
         return result
 
-    def apart(self, sign: Sign, streams: int) -> dict[str, tuple[Value, int]]:
-        """Return the features that few of so many streams that changed together have so: what they were, how many."""
+    def apart(self, sign: Sign, streams: int) -> dict[str, tuple[Value, bool]]:
+        """Return the features that few of so many streams that changed together have so: what they were, if alone."""
         found = self._features.get(sign.key, {})
         few = {
-            name: (each.value, others)
+            name: (each.value, others.is_alone(streams))
             for name, (each, others) in self._far(sign)
-            if not others or 2 * (others + 1) < streams
+            if not others.far or 2 * (others.far + 1) < streams
         }
         return few if MOST_SHARED * len(few) >= len(found) - len(few) else {}
 
@@ -122,16 +138,16 @@ class Excursions:
         found = [(sign, {name: each.value for name, (each, _) in self._far(sign)}) for sign in signs]
         return [replace(sign, values=values) for sign, values in found if values]
 
-    def _far(self, sign: Sign) -> Iterable[tuple[str, tuple[_Excursion, int]]]:
+    def _far(self, sign: Sign) -> Iterable[tuple[str, tuple[_Excursion, _Others]]]:
         return (pair for pair in self._features.get(sign.key, {}).items() if pair[1][0].spreads >= FAR)
 
     def is_shared(self, sign: Sign) -> bool:
         """Whether another stream has what a sign shows, too."""
-        return any(others for _, others in self._features.get(sign.key, {}).values())
+        return any(others.far for _, others in self._features.get(sign.key, {}).values())
 
 
-def _others(side: Sequence[_Excursion]) -> Iterable[int]:
-    """Yield how many other streams went as far within a day; all of a feature to one side, the earliest first."""
+def _others(side: Sequence[_Excursion]) -> Iterable[_Others]:
+    """Yield how many other streams went so; all excursions of a feature to one side, the earliest first."""
     numbers: dict[str, int] = {}
     places = np.array([numbers.setdefault(each.place, len(numbers)) for each in side])
     onsets = np.array([each.onset for each in side])
@@ -143,7 +159,9 @@ def _others(side: Sequence[_Excursion]) -> Iterable[int]:
         near = slice(*np.searchsorted(onsets, (each.onset - SINCE_SECONDS, each.onset + SINCE_SECONDS)))
         # In their own measure, or in that of the feature.
         is_like = (spreads[near] >= each.spreads) | (beyond[near] >= abs(each.beyond))
-        yield int(np.count_nonzero(np.bincount(places[near][is_like & (places[near] != place)])))
+        is_other = places[near] != place
+        far, aside = (int(np.count_nonzero(np.bincount(places[near][own]))) for own in (is_like & is_other, is_other))
+        yield _Others(far, aside)
 
 
 def _outside(place: str, signs: Iterable[Sign], clusters: Sequence[NewCluster]) -> Iterable[_Excursion]:
@@ -189,17 +207,19 @@ def groups(
 
     `unseen` has the new clusters, by the alert of their stream that was open, so that they could open none.
     """
-    divided = [
-        (group, [part for episode in group for part in _parts(episode, excursions, unseen, len(group))])
-        for group in found
-    ]
+    divided = [(group, _divided(group, excursions, unseen)) for group in found]
     largest = max((len(group) for group, own in divided if own != group), default=0)
     result: list[list[Episode]] = []
     parts: list[Episode] = []
     for group, own in divided:
         # What few of a group show is by itself, or with an incident of as few.
-        if own == group and 2 * len(group) >= largest:
-            result.append(group)
+        whole = {id(episode) for episode in group}
+        left = [each for each in own if each.is_common or id(each) in whole]
+        is_left = len(left) == len(own) or len(left) > SEVERAL
+        if is_left and 2 * len(left) >= largest:
+            result.append(left)
+            # It is not with what is left of the group.
+            parts += [each for each in own if not (each.is_common or id(each) in whole)]
         else:
             parts += own
     result += together(sorted(parts, key=lambda each: (each.began, each.place)))
@@ -213,25 +233,41 @@ def groups(
     return _rejoined(restored)
 
 
+def _divided(group: Sequence[Episode], excursions: Excursions, unseen: Mapping[str, Sequence[Sign]]) -> list[Episode]:
+    """Return the episodes of a group, or their parts, but whole where each began with what its stream alone has.
+
+    Streams that break at the same time may be off in some feature alike.
+    """
+    parts = [_parts(episode, excursions, unseen, group) for episode in group]
+    is_each = len(group) > 1 and all(
+        own[-1].is_alone and own[0].began >= own[-1].began - ABOUT_RECORDS * own[-1].pace for own in parts
+    )
+    return [replace(each, is_alone=True) for each in group] if is_each else [*chain.from_iterable(parts)]
+
+
 def _parts(
-    episode: Episode, excursions: Excursions, unseen: Mapping[str, Sequence[Sign]], streams: int
+    episode: Episode, excursions: Excursions, unseen: Mapping[str, Sequence[Sign]], group: Sequence[Episode]
 ) -> list[Episode]:
-    """Return an episode of a group of so many streams, or what it has in common with most of them, and what not."""
+    """Return an episode of a group, or what it has in common with most of the streams of this, and what not."""
     hidden = [replace(each, is_open=sign.is_open) for sign in episode.signs for each in unseen.get(sign.key, ())]
     signs = [*episode.signs, *hidden]
     far = {
         sign.key: features
         for sign in signs
-        if (features := _named_by_alerts(sign, episode.signs, excursions.apart(sign, streams)))
+        if (features := _named_by_alerts(sign, episode.signs, excursions.apart(sign, len(group))))
     }
     own = [sign for sign in signs if sign.key in far]
     began = min((sign.onset for sign in own), default=inf) - WINDOW_RECORDS * episode.pace
     # What comes with it and follows is of it, too, but for what others have.
     own += [
-        sign for sign in episode.signs if sign.onset >= began and sign.key not in far and not excursions.is_shared(sign)
+        sign
+        for sign in episode.signs
+        if sign.onset >= began
+        and sign.key not in far
+        and not (excursions.is_shared(sign) or _is_common(sign, episode, group))
     ]
     taken = {sign.key for sign in own}
-    is_alone = any(not others for features in far.values() for _, others in features.values())
+    is_alone = any(alone for features in far.values() for _, alone in features.values())
     is_whole = all(sign.key in taken for sign in episode.signs)
     if not own or (is_whole and is_alone):
         return [replace(episode, is_alone=True) if own else episode]
@@ -258,9 +294,16 @@ def _parts(
     return [apart] if is_whole else [common, apart]
 
 
+def _is_common(sign: Sign, episode: Episode, group: Sequence[Episode]) -> bool:
+    """Whether other streams of a group are off as a sign of one of them is, wherever these streams have been."""
+    others = (each for each in group[:COMPARED] if each.place != episode.place)
+    same = (each for each in others if any((alike(sign.values, one.values) or 0.0) >= ALIKE for one in each.signs))
+    return len([*islice(same, SEVERAL)]) == SEVERAL
+
+
 def _named_by_alerts(
-    sign: Sign, signs: Iterable[Sign], features: dict[str, tuple[Value, int]]
-) -> dict[str, tuple[Value, int]]:
+    sign: Sign, signs: Iterable[Sign], features: dict[str, tuple[Value, bool]]
+) -> dict[str, tuple[Value, bool]]:
     """Return of the features of a new cluster those that an alert names whose record is of it, where there is one.
 
     The alert knows what its cluster has been until then; of clusters only their first records are known.

@@ -22,6 +22,9 @@ WINDOW_RECORDS: Final = 90
 LONG_RECORDS: Final = 180
 """The same of streams that agree in features and values."""
 
+ABOUT_RECORDS: Final = 24
+"""Records by which a drift may seem to have begun earlier than it did."""
+
 BESIDE: Final = 0.25
 """Part of the way between two places of a feature by which it may be beside both when it comes back."""
 
@@ -344,13 +347,13 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
         for began, place, episode in compress(by_time, turn):
             recent = [group for group in recent if began - group.began[-1] <= max(farthest, LONG_RECORDS)]
             near = [
-                (len(group.episodes), nearness, group)
+                (nearness > 0.0, len(group.episodes), nearness, group)
                 for group in recent
                 if (nearness := group.nearness(episode, began)) >= 0.0
             ]
             if near:
-                # The largest, and of those of one size that with which it agrees best.
-                *_, group = max(near, key=itemgetter(0, 1))
+                # The largest of those with which it agrees, and of one size that with which it agrees best.
+                *_, group = max(near, key=itemgetter(0, 1, 2))
                 group.episodes.append(episode)
                 group.places.add(place)
                 insort(group.began, began)
@@ -379,7 +382,9 @@ def _agreement(one: Episode, other: Episode) -> float | None:
     if of_records is not None and of_records >= ALIKE:
         return of_records
     if of_moves is not None:
-        return of_moves
+        # A drift names what went first: the clusters of the other stream say whether that went so, too.
+        ways = [_fits_moves(mine.moves, yours.centres) for mine, yours in ((one, other), (other, one)) if yours.centres]
+        return max(of_moves, min(ways)) if len(ways) == 2 else of_moves
     if one.centres and other.centres:
         return float(any(are_close(mine, yours) for mine in one.centres for yours in other.centres))
     if one.values and other.values:
@@ -389,7 +394,7 @@ def _agreement(one: Episode, other: Episode) -> float | None:
             return fits_values(mine.moves, yours.values)
     for mine, yours in ((one, other), (other, one)):
         if mine.moves and yours.centres:
-            return fits({name: partial(is_same, move) for name, move in mine.moves.items()}, yours.centres)
+            return _fits_moves(mine.moves, yours.centres)
     for mine, yours in ((one, other), (other, one)):
         if mine.values and yours.centres:
             return fits({name: value.is_close for name, value in mine.values.items()}, yours.centres)
@@ -397,3 +402,7 @@ def _agreement(one: Episode, other: Episode) -> float | None:
         # How much features vary has nothing to do with where others are.
         return len(one.varies & other.varies) / max(1, min(len(one.varies), len(other.varies)))
     return None
+
+
+def _fits_moves(moves: Mapping[str, Move], centres: Iterable[Mapping[str, float]]) -> float:
+    return fits({name: partial(is_same, move) for name, move in moves.items()}, centres)

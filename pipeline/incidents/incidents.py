@@ -12,8 +12,8 @@ from resonance.pipeline.errors import minute
 from resonance.pipeline.incidents.agreement import are_close, is_same
 from resonance.pipeline.incidents.differences import says_nothing
 from resonance.pipeline.incidents.excursions import Excursions, groups
-from resonance.pipeline.incidents.grouping import ECHO_SECONDS, Episode, episodes, together
-from resonance.pipeline.incidents.merging import MANY, again, with_fleet
+from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, Episode, episodes, together
+from resonance.pipeline.incidents.merging import MANY, again, with_fleet, with_nameless
 from resonance.pipeline.incidents.sentences import SHOWN, cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
 from resonance.pipeline.incidents.signs import Move, Sign, Value, rounded, seconds
@@ -28,9 +28,6 @@ NEARLY_ALL: Final = 0.9
 
 ABRUPT: Final = 0.9
 """Share of the records that are unlike from the first one on where a stream broke, though it is hardly off."""
-
-ABOUT_RECORDS: Final = 24
-"""Records by which a drift may seem to have begun earlier than it did."""
 
 ROUNDED: Final = 0.001
 """By which shares add up to 1."""
@@ -82,13 +79,16 @@ class IncidentTable:
             self._is_changed = False
             self._signs.prune()
             paces, clusters = self._signs.paces(), self._signs.clusters()
-            signs = [sign for sign in self._signs.signs(clusters) if not says_nothing(sign)]
+            every = self._signs.signs(clusters)
+            signs = [sign for sign in every if not says_nothing(sign)]
+            nameless = episodes((sign for sign in every if sign.rule == "unlike" and says_nothing(sign)), paces)
             unseen = self._signs.unseen(clusters)
             late = self._signs.late(clusters, unseen)
             excursions = Excursions.of([*signs, *late, *chain.from_iterable(unseen.values())], clusters)
             signs = sorted([*signs, *excursions.far(late)], key=lambda sign: (sign.time, sign.place, sign.key))
             divided = with_fleet(together(episodes(signs, paces)), excursions, len(self._signs.streams))
-            self._groups = again(groups(divided, excursions, unseen))
+            divided = again(groups(divided, excursions, unseen))
+            self._groups = with_nameless(divided, nameless, len(self._signs.streams))
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
         found, larger = list[tuple[Incident, list[Episode]]](), list[Incident]()

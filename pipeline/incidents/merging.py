@@ -8,13 +8,28 @@ from typing import Final
 
 from resonance.pipeline.incidents.agreement import ALIKE, alike
 from resonance.pipeline.incidents.excursions import LIKE, SINCE_SECONDS, Excursions
-from resonance.pipeline.incidents.grouping import COMPARED, ECHO_SECONDS, Episode
+from resonance.pipeline.incidents.grouping import COMPARED, ECHO_SECONDS, Episode, Group
 from resonance.pipeline.incidents.signs import Sign
 
 MANY: Final = 3
 """Streams that are a fleet; of fewer none is unlike the others."""
 
 _Change = tuple[float, list[Episode], dict[str, list[Sign]]]
+
+
+def with_nameless(found: Iterable[list[Episode]], nameless: Sequence[Episode], streams: int) -> list[list[Episode]]:
+    """Return groups where those that are of most of so many streams with what begins with them also have that.
+
+    Records that are unlike all before, by no feature and soon over, are nothing by themselves.
+    """
+    result, places = [*found], {each.place for each in nameless}
+    for group in result:
+        if len(group) >= MANY and 2 * (len(group) + len(places)) > streams:
+            whole = Group(group, sorted(each.began for each in group), {each.place for each in group})
+            near = {each.place: each for each in nameless if whole.nearness(each, each.began) >= 0.0}
+            if 2 * (len(group) + len(near)) > streams:
+                group.extend(near.values())
+    return result
 
 
 def with_fleet(found: Iterable[list[Episode]], excursions: Excursions, streams: int) -> list[list[Episode]]:

@@ -329,6 +329,10 @@ class SignTable:
             usually = one_of(evidence["usual"], " of them" if count else " of the records")
             text = f"{count}usually {f'in {usually}' if evidence['usual'] > 0 else 'never missing'}"
         stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))
+        large = evidence.get("share", 0.0) if rule == "new_cluster" else 0.0
+        if rule == "unlike" and stays:
+            # While it is open no alert says how many of the records a new cluster has.
+            large = at_end.get("unlike", 0.0) / (at_end.get("records", 0.0) or inf)
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, onset, since,
             text, centre=centre, keywords=keywords, is_open=is_open, unlike=share,
@@ -337,7 +341,7 @@ class SignTable:
             until=onset + silent if silent else 0.0, silent=lasts, usual=evidence.get("usual_seconds", 0.0),
             ended=ended,
             is_learned=stays or (rule == "new_cluster" and alert.get("cluster") not in self._vanished),
-            share=float(evidence.get("share", 0.0)) if rule == "new_cluster" else 0.0,
+            share=float(large),
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 

@@ -145,7 +145,7 @@ class Sign:
     is_learned: bool = False
     """Whether the model has what it shows still, as its baseline or a cluster."""
     share: float = 0.0
-    """Of a new cluster that is large: its share of the recent records."""
+    """Of a new cluster that is large, or an alert `unlike` that is learned: its share of the records meanwhile."""
     silent: float = 0.0
     """Of a silence: its seconds, until now where it lasts."""
     usual: float = 0.0
