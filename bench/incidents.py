@@ -25,7 +25,7 @@ MINUTE: Final = 60_000
 # An hour at once: outputs do not depend on it.
 BATCH: Final = 60 * DEVICES
 SEEDS: Final = 100
-BARS: Final = {"one breaks": 0.95, "all change": 0.95, "both": 0.9, "one breaks later": 0.9, "two break later": 0.5}
+BARS: Final = {"one breaks": 0.95, "all change": 0.95, "both": 0.9, "one breaks later": 0.9, "two break later": 0.9}
 
 
 def fleet(case: Case, seed: int) -> tuple[list[Incident], set[str]]:
