@@ -79,6 +79,11 @@ class _Others(NamedTuple):
     aside: int
     """At all."""
 
+    def is_few(self, streams: int) -> bool:
+        """Whether few of so many that changed together are there; of two to one side none is unlike the other."""
+        others = self.aside if streams == 2 else self.far
+        return not others or 2 * (others + 1) < streams
+
     def is_alone(self, streams: int) -> bool:
         """Whether its stream alone is there, of so many that changed together.
 
@@ -129,7 +134,7 @@ class Excursions:
         few = {
             name: (each.value, others.is_alone(streams))
             for name, (each, others) in self._far(sign)
-            if not others.far or 2 * (others.far + 1) < streams
+            if others.is_few(streams)
         }
         return few if MOST_SHARED * len(few) >= len(found) - len(few) else {}
 
