@@ -10,7 +10,7 @@ from typing import Any, Final
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute
 from resonance.pipeline.incidents.agreement import are_close, is_same
-from resonance.pipeline.incidents.differences import says_nothing
+from resonance.pipeline.incidents.differences import is_early, says_nothing
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, Episode, episodes, together
 from resonance.pipeline.incidents.merging import MANY, again, with_fleet, with_nameless
@@ -88,7 +88,13 @@ class IncidentTable:
             signs = sorted([*signs, *excursions.far(late)], key=lambda sign: (sign.time, sign.place, sign.key))
             divided = with_fleet(together(episodes(signs, paces)), excursions, len(self._signs.streams))
             divided = again(groups(divided, excursions, unseen))
-            self._groups = with_nameless(divided, nameless, len(self._signs.streams))
+            begun = {each.stream: each.time for each in reversed(clusters)}
+            self._groups = [
+                group
+                for group in with_nameless(divided, nameless, len(self._signs.streams))
+                if len(group) > 1
+                or not is_early(_ordered(group), begun.get(group[0].place, -inf), paces.get(group[0].place, 0.0))
+            ]
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
         found, larger = list[tuple[Incident, list[Episode]]](), list[Incident]()
