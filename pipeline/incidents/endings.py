@@ -16,8 +16,9 @@ Way = tuple[float, float] | None
 
 
 class Later(NamedTuple):
-    """When a later drift changed something, and what it is since."""
+    """When a later drift changed something, about, and was seen, and what that is since."""
 
+    since: float
     time: float
     after: float | None
 
@@ -38,14 +39,16 @@ def ends_of(
             events = (ended,) if ended.get("kind") == "recovered" else (drift, ended)
             changed = dict(each for event in events for each in _changed(event))
             left = [(way, gone[name]) for name, way in changed.items() if name in gone and _has_left(way, gone[name])]
-            back = sorted(each.time for way, each in left if _is_back(way, each))
+            since, time = seconds(drift["since"]["time"] if "since" in drift else drift["time"]), seconds(drift["time"])
+            # A drift that seems to have begun before one that it takes back was seen after that.
+            over = (each.since if each.since > since else each.time for way, each in left if _is_back(way, each))
+            back = sorted(over)
             if ended.get("kind") == "recovered":
                 found[key] = seconds(ended["time"])
             elif ended.get("kind") == "settled" and key[1] == version:
                 is_over = 2 * len(left) > len(changed)
                 found[key] = back[len(back) // 2] if 2 * len(back) > len(changed) else 0.0 if is_over else inf
-            since = seconds(drift["since"]["time"] if "since" in drift else drift["time"])
-            gone |= {name: Later(since, way and way[1]) for name, way in changed.items()}
+            gone |= {name: Later(since, time, way and way[1]) for name, way in changed.items()}
     return found
 
 

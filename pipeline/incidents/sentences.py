@@ -45,6 +45,8 @@ def _value(each: IncidentFeature) -> str:
     # Of a feature that is stuck the news is not where.
     how, often = ("stays at ", "varies about ") if "ratio" in each else ("", "")
     usual = f", usually {often}{number(each['usual'])}" if each["usual"] is not None else ""
+    if how and usual and number(each["usual"]) == number(each["value"]):
+        usual = ", usually varies"
     return f"{each['feature']} {how}{number(each['value'])}{usual}"
 
 
@@ -105,7 +107,8 @@ def cause_of(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode]
         return f"on the way between known kinds of records{since}{often}{behind}"
     if incident["kind"] in ("new_kind", "back"):
         return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{often}{behind}"
-    backs = [sign.onset for each in group if (sign := each.back) is not None]
+    # What seems to have begun before what it takes back was seen after that.
+    backs = [sign.onset if sign.onset > each.began else sign.time for each in group if (sign := each.back) is not None]
     if incident["kind"] == "drifted" and len(backs) == len(group):
         return f"drifted{since}{behind}; back" + (f" since {minute(canonical(round(1000 * max(backs))))}" if at else "")
     if incident["kind"] == "drifted" and all(each.turns for each in group):

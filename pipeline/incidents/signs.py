@@ -56,8 +56,9 @@ class Move(NamedTuple):
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the feature hardly varies any more."""
-        return self.ratio <= STUCK
+        """Whether the feature hardly varies any more: far less than it has become smaller, as by another unit."""
+        is_at_zero = not self.before or stuck_at(self.before, self.after) == 0.0
+        return self.ratio <= STUCK * (1.0 if is_at_zero else min(1.0, abs(self.after / self.before)))
 
     @property
     def is_noise(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from resonance.pipeline.incidents.grouping import Episode
 from resonance.pipeline.incidents.signs import Move, Sign, Value
 
-UNITS: Final = (3.6, 10.0, 14.5038, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
+UNITS: Final = (3.6, 10.0, 14.5038, 25.4, 33.8639, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
 """How many times what it was a feature is in another unit, or what part of it, with its spread."""
 
 SURE: Final = 60.0
@@ -27,8 +27,11 @@ CLOSE: Final = 0.02
 CELSIUS: Final = -90.0, 160.0
 """Between which values a feature may be in Celsius, whatever its name."""
 
+FAR: Final = 10.0
+"""The most of them that a mean says only where the feature varies as much more, too."""
+
 WIDE: Final = 3.0
-"""How many times as much as by its unit a feature may vary that is in one of the units from `SURE` on."""
+"""How many times as much as by its unit a feature may vary that is in one of the units beyond `FAR`."""
 
 _TEMPERATURE: Final = re.compile(
     r"(?<![a-z])(temp(eratura?|erature)?s?(?![a-z])|heat|therm)|celsius|fahrenheit|°|deg_?[cf](?![a-z])", re.IGNORECASE
@@ -110,7 +113,7 @@ def _is_times(factor: float, ratio: float) -> bool:
     """Whether a mean has become as many times what it was as another unit makes it, and its spread too."""
     times, varies = (factor, ratio) if factor > 1 else (1 / factor if factor else inf, 1 / ratio if ratio else inf)
     for unit in UNITS:
-        near, wide = (NEAR, WIDE) if unit >= SURE else (CLOSE, 1 + NEAR)
+        near, wide = NEAR if unit >= SURE else CLOSE, WIDE if unit > FAR else 1 + NEAR
         if abs(times / unit - 1) <= near and (1.0 if unit >= SURELY else unit) / wide <= varies <= unit * wide:
             return True
     return False

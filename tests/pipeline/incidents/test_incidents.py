@@ -335,6 +335,8 @@ def test_one_feature_of_a_whole_stream_that_is_many_times_what_it_was_is_in_anot
     [
         ((36.0, 10.0, 0.28), "x 0.278"),
         ((4.2, 60.9, 15.0), "x 14.5"),
+        # From hPa to inHg, of which the first day was calm.
+        ((1_005.0, 29.6, 0.015), "x 0.0295"),
         ((25.0, 77.0, 1.9), "heat 77, usually 25: Fahrenheit or Celsius"),
         ((77.0, 25.0, 0.55), "heat 25, usually 77: Fahrenheit or Celsius"),
         # Ordinary changes: the values vary as before, or in another proportion, or it is not quite the factor.
@@ -720,11 +722,13 @@ def changed(name, kind, **members):
     (3.4, 6.8, "at a new level since 2026-05-06 04:56:00, heat 6.5, usually 6.2"),
     (2.9, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies about 6.2"),
     (9.4, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies about 6.2"),
+    # It varies as much less as it has become smaller.
+    (-9.4, 0.05, "at a new level since 2026-05-06 04:56:00, heat 0.3, usually 6.2"),
 ])  # fmt: skip
 def test_noise_and_a_stuck_sensor_are_no_new_level(shift, ratio, said):
     started = drift("p1:d1", 310, heat=(6.2, 8.0, 2.5))
     kind = "moved" if abs(shift) > 0.5 else "widened"
-    units = changed("heat", kind, shift=shift, ratio=ratio)
+    units = changed("heat", kind, shift=shift, ratio=ratio, after=6.5 if shift > 0 else 0.3)
     settled = output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=units)
     shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared")
     (found,) = incidents(*shown, started, settled)
@@ -811,6 +815,21 @@ def test_a_rate_that_is_back_is_over(after, said):
     (found,) = incidents(there, settled[0], back, settled[1])
     assert found["text"] == f"p1:d1: {said}"
     assert found["is_open"] is False
+
+
+def test_what_a_drift_takes_back_that_seems_to_have_begun_before_is_over_when_that_is_seen():
+    there, back = drift("p1:d1", 310, error=(0.01, 0.08)), drift("p1:d1", 800, seq=2, error=(0.08, 0.012))
+    back[1]["since"]["time"] = output("", "p1:d1", 290)[1]["time"]
+    settled = output("drift_events", "p1:d1", 500, kind="settled", opened=0, seq=1, units=[])
+    (found,) = incidents(there, settled, back)
+    assert found["text"].endswith("; back since 2026-05-06 13:20")
+
+
+def test_a_feature_that_stays_where_it_usually_was_in_the_middle_says_so_once():
+    stuck = drift("p1:d1", 310, load=(6.2, 9.0))
+    own = changed("heat", "narrowed", before=5.311, after=5.309, shift=0.0, ratio=0.0)[0]
+    stuck[1]["units"][0]["features"] += own["features"]
+    assert "heat stays at 5.31, usually varies, load 9" in incidents(stuck)[0]["text"]
 
 
 def test_a_stuck_sensor_is_apart_from_the_wave_before():
