@@ -238,6 +238,9 @@ def for_file(
         suggested["input.features"] = features = [path for path in paths if path != truth]
     if features:
         say(f"input.features: {features if isinstance(features, str) else ', '.join(features)}")
+    for path in ("id_path", "text_path") if chosen is None else ():
+        if (taken_from := suggested.get(f"input.{path}")) and getattr(section, path) is None:
+            say(f"input.{path}: {taken_from}")
     if suggestion.missing:
         say(f"{suggestion.missing} (prepare.missing)")
     return {**topic, **suggested}, found.columns

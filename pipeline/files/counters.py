@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from resonance.engine.base import FloatArray
 from resonance.pipeline.files.kinds import AGAIN, GRID
-from resonance.pipeline.files.sources import rows_in, values_of
+from resonance.pipeline.files.proofs import in_runs, restarts_with, rows_in, values_of
 from resonance.pipeline.files.survey import FEW, HEAD, FileSurvey
 from resonance.pipeline.json_paths import ABSENT
 
@@ -39,8 +39,7 @@ def grows_within(seen: FileSurvey, path: str, sources: Sequence[str]) -> bool:
     column, names = seen.columns[path], seen.columns[sources[0]]
     if not column.only(int, float) or len(column.few) < GRID:
         return False
-    is_ordered = names.counts is not None and names.changes == len(names.counts) - 1
-    if column.only(int) and len(column.few) > FEW and column.falls and is_ordered and column.falls <= names.changes:
+    if column.only(int) and len(column.few) > FEW and in_runs(names) and restarts_with(column, names):
         return True
     compared = rises = falls = 0
     ends: list[dict[Any, int | float]] = []
@@ -64,7 +63,8 @@ def grows_within(seen: FileSurvey, path: str, sources: Sequence[str]) -> bool:
     count = max(map(len, ends))
     if compared <= count:
         return False
-    if not falls and _counts_rarely(*ends):
+    # A record that comes late falls.
+    if AGAIN * falls <= rises and _counts_rarely(*ends):
         return True
     if len(column.few) <= FEW:
         return False

@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, Final
 
-from resonance.pipeline.files.sources import rows_of
+from resonance.pipeline.files.proofs import rows_in
 from resonance.pipeline.files.survey import FileSurvey
 from resonance.pipeline.timestamps import timestamp_of
 
@@ -20,15 +20,23 @@ def forms_in_order(
     """Return only the form in which the times of the records, or of each source, are in order; all where unclear."""
     if len(forms) < 2:
         return forms
-    names = [path for path in sources if path in seen.columns]
+    # The first and the last records may be of a day each, and those between of the days between.
+    for records in ((*seen.head, *seen.tail), seen.spaced):
+        if len(found := _in_order(records, paths, forms, [path for path in sources if path in seen.columns])) == 1:
+            return found
+    return forms
+
+
+def _in_order(
+    records: Sequence[dict[str, Any]], paths: Sequence[str], forms: Sequence[str], names: Sequence[str]
+) -> Sequence[str]:
     rows: defaultdict[Any, list[tuple[Any, ...]]] = defaultdict(list)
-    for row in rows_of(seen, *names, *paths):
+    for row in rows_in(records, (*names, *paths)):
         rows[row[: len(names)]].append(row[len(names) :])
     read = {form: [[_time(row, form) for row in own] for own in rows.values()] for form in forms}
     unread = {form: sum(each.count(None) for each in times) for form, times in read.items()}
     orders = {form: _order(times) for form, times in read.items() if unread[form] == min(unread.values())}
-    best = [one for one, own in orders.items() if all(_surpasses(own, each) for each in orders.values() if each != own)]
-    return best if len(best) == 1 else forms
+    return [one for one, own in orders.items() if all(_surpasses(own, each) for each in orders.values() if each != own)]
 
 
 def _surpasses(one: tuple[int, float], other: tuple[int, float]) -> bool:

@@ -63,6 +63,8 @@ class Examination:
         found = suggest(self.seen, self.columns, self.chosen, self.given.input.text_path)
         named = {*self.given.prepare.categories}.union(*paths_of(self.given).values())
         found.texts[:] = [path for path in found.texts if path not in named]
+        for path in named & found.unused.keys():
+            del found.unused[path]
         # Who names categories names all.
         for path in [*found.flags] if self.given.prepare.categories else named & found.flags.keys():
             del found.flags[path]

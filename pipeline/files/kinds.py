@@ -1,6 +1,7 @@
 """What the columns of a file are: ids, times, labels, numbers, or what something keeps from being one of these."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -31,6 +32,9 @@ GRID: Final = 5
 AGAIN: Final = 50
 """Changes of a counter for each fall, at least; of anything else about half are falls."""
 
+RISES: Final = 1_000
+"""The same of any numbers: what is measured goes down as it has come up, and in more than one step."""
+
 MOST_CLASSES: Final = 50
 """Most different values of a column that counts as a label by its name."""
 
@@ -53,10 +57,24 @@ _COUNTED = re.compile(
 )
 _STATE = re.compile(
     r"(?i)(.*[ _-])?(err|errors?|timeout|timed_out|retry|retried|on|open|running|active|enabled|occupied|motion|heating"
-    r"|cooling|reject(ed|s)?|scrap(ped)?|rework(ed)?|success(ful)?|cancell?ed|dropped|cache_hit)([ _-]?flag)?"
+    r"|cooling|reject(ed|s)?|scrap(ped)?|rework(ed)?|success(ful)?|cancell?ed|dropped|cache_hit|status|state|mode"
+    r"|stop(ped)?|break|idle|downtime|maintenance|standstill|busy|ready|moving|connected|online|offline|ein|aus|auf|zu"
+    r"|betrieb|l(ae|ä)uft|aktiv|bereit|abriss|stillstand|stopp|halt|pause|wartung|r(ue|ü)sten|offen|gesperrt|belegt"
+    r"|t(ue|ü)r|heizt|k(ue|ü)hlt|zustand|freigabe|ausschuss)([ ._-]?flag)?"
     r"|.*[a-z](Error|Timeout|On|Open|Running|Active|Enabled|Reject|Rejected|Scrap|Rework|Success)"
 )
 """What a flag is measured of, and not what is known of the record."""
+_QUALITY = re.compile(
+    r"(?i)(.*[^a-z])?(qc|qa|qual(ity)?|validity|g(ue|ü)te|qualit(ae|ä)t)"
+    r"([ ._-]?(flags?|codes?|bits?|ind(icator)?|status))?"
+    r"|.*[a-z](?-i:QC|QA|Qual|Quality|Validity)(Flag|Code)?"
+)
+"""What says how good a number is, and is none itself."""
+_CODE = re.compile(
+    r"(?i)(.*[^a-z])?((status|state|mode|flags?|zustand|modus|betriebsart)([ ._-]?(code|flag|no|nr|id|word))?)"
+    r"|.*[a-z](?-i:Status|State|Mode|Flags?|Code)"
+)
+"""What numbers the states of something."""
 _NAMING = re.compile(
     r"(?i)(.*[^a-z])?([sd](rc|st)?_?port|port|(orig|resp)_p|(zip|postal)([ _-]?code)?|post[ _-]?code|fips)"
     r"|.+[ _.-](code|number|no|nr)"
@@ -99,10 +117,13 @@ class Kinds:
         """Of texts or integers with the name of an id."""
         self.labels = [path for path, column in columns if _is_label(last(path), column)]
         """Of what is known of records, such as 0 and 1, and not measured."""
-        flags = [path for path, column in columns if column.few == {0, 1} and column.only(int, float)]
+        named = {*self.labels}
+        flags = [path for path, column in columns if _is_flag(path, column, seen.records)]
         measured = any(_STATE.fullmatch(last(path)) for path in flags)
         if not self.labels and len(flags) == 1 and not measured and seen.records >= FEWEST:
             self.labels = flags
+        self.unsure = [path for path in self.labels if path not in named]
+        """Labels only because they are 0 and 1, as a state may be."""
         known = {*self.ids, *self.labels}
         clocks = [path for path, column in columns if path not in known and _tells_time(last(path), column)]
         self.clocks = sorted(clocks, key=lambda path: (*_as_clock(seen.columns[path]), path))
@@ -138,10 +159,11 @@ def is_time(column: Column) -> bool:
 
 
 def time_forms(column: Column) -> list[str]:
-    """Return the forms in which the first times of a column are written, as options take them."""
+    """Return the forms in which the times of a column are written, as options take them, by the first and each day."""
     if len(_epochs(column)) == len(column.sample) and _is_within(column, _SCALES[:1]):
         return [SECONDS]
-    return _forms_of([text for value in column.sample if _DIGIT.search(text := str(value))])
+    texts = [text for value in column.sample if _DIGIT.search(text := str(value))]
+    return _that_fit_the_days(_forms_of(texts), column, texts)
 
 
 def is_date(column: Column) -> bool:
@@ -163,8 +185,9 @@ def times_of(seen: FileSurvey, path: str) -> tuple[str, ...]:
 def forms_together(day: Column, time: Column) -> list[str]:
     """Return the forms in which dates and times of a day are written, one behind the other; ``""`` for ISO 8601."""
     times = [value for value in time.sample if value]
-    texts = [f"{each} {times[0]}" for each in day.counts or day.sample] + [f"{day.sample[0]} {each}" for each in times]
-    return [""] if _reads(texts, milliseconds) else _forms_of(texts)
+    days = [f"{each} {times[0]}" for each in day.sample if each]
+    texts = days + [f"{day.sample[0]} {each}" for each in times]
+    return [""] if _reads(texts, milliseconds) else _that_fit_the_days(_forms_of(texts), day, days)
 
 
 def is_constant(column: Column, records: int) -> bool:
@@ -174,11 +197,17 @@ def is_constant(column: Column, records: int) -> bool:
 
 
 def grows(column: Column, records: int) -> bool:
-    """Return whether numbers never become less, as those of a clock, or integers hardly ever, as where one wraps."""
+    """Return whether numbers never become less, as those of a clock, or integers hardly ever, as where one wraps.
+
+    Of any numbers single ones may come late.
+    """
     if records < FEWEST or column.falls is None or not column.only(int, float):
         return False
     wraps = column.only(int) and len(column.few) > FEW and AGAIN * column.falls <= column.changes
-    return wraps or (column.falls == 0 and len(column.few) >= GRID)
+    # What rarely grows may be late as often.
+    is_rare = column.late <= column.strays and column.runs >= GRID - 1
+    few_late = RISES * column.restarts <= column.changes and (is_rare or AGAIN * column.late <= column.changes)
+    return wraps or (few_late and len(column.few) >= GRID)
 
 
 def names_kinds(path: str, column: Column) -> bool:
@@ -188,6 +217,19 @@ def names_kinds(path: str, column: Column) -> bool:
     """
     is_padded = column.only(int, str) and bool(column.shapes) and not any(each.strip("0") for each in column.shapes)
     return is_padded or (column.only(int) and any(map(_NAMING.fullmatch, (path, last(path)))))
+
+
+def is_status(path: str, column: Column, records: int) -> bool:
+    """Return whether a few integers number states, or how good something is, by their name.
+
+    One or the other state may be measured.
+    """
+    is_few = records >= FEWEST and 1 < len(column.few) <= FEW
+    if not is_few or not column.only(int, float) or any(each % 1 for each in column.few):
+        return False
+    if _QUALITY.fullmatch(last(path)):
+        return 2 * column.same > column.numbers
+    return len(column.few) > 2 and bool(_CODE.fullmatch(last(path)))
 
 
 def is_version(path: str, column: Column) -> bool:
@@ -244,9 +286,13 @@ def is_rare_flag(column: Column) -> bool:
 
 
 def is_counter(column: Column, records: int) -> bool:
-    """Return whether integers count the records, in even steps."""
-    steps = {after - before for before, after in pairwise(column.sample)} if column.only(int) and column.unique else ()
-    return records >= FEWEST and len(steps) == 1
+    """Return whether integers count the records, in even steps; a few may come twice or late."""
+    if records < FEWEST or not column.only(int) or len(column.sample) < 2:
+        return False
+    steps = Counter(after - before for before, after in pairwise(column.sample))
+    [(step, count)] = steps.most_common(1)
+    is_even = column.unique if len(steps) == 1 else column.restarts == 0
+    return step != 0 and is_even and count >= NEARLY_ALL * steps.total()
 
 
 def names_each(column: Column, records: int) -> bool:
@@ -306,6 +352,10 @@ def _is_number(column: Column) -> bool:
     return column.numbers > 0 and column.strange <= column.present * (1 - MAX_STRANGE if wordy else MAX_STRANGE)
 
 
+def _is_flag(path: str, column: Column, records: int) -> bool:
+    return column.few == {0, 1} and column.only(int, float) and not is_status(path, column, records)
+
+
 def _is_label(name: str, column: Column) -> bool:
     few = column.only(str, int) and column.counts is not None and 1 < len(column.counts) <= MOST_CLASSES
     # With missing ones among them, whole numbers are written as 1.0.
@@ -317,7 +367,21 @@ def _is_label(name: str, column: Column) -> bool:
 
 def _forms_of(texts: Sequence[str]) -> list[str]:
     forms = _OF_DIGITS.get(len(texts[0]), ()) if all(map(str.isdigit, texts)) else _FORMS
-    return [form for form in forms if _reads(texts, lambda text: milliseconds(text, form))]  # noqa: B023
+    return [form for form in forms if _reads(texts, _reader(form))]
+
+
+def _that_fit_the_days(forms: list[str], column: Column, texts: Sequence[str]) -> list[str]:
+    """Return the forms that read the most days of all records: those of the first ones may have two readings."""
+    found = _DATE.match(texts[0]) if len(forms) > 1 else None
+    if found is None:
+        return forms
+    days = {day[0] for start in column.starts if (day := _DATE.match(start))}
+    unread = {form: sum(not _reads([day + texts[0][found.end() :]], _reader(form)) for day in days) for form in forms}
+    return [form for form in forms if unread[form] == min(unread.values())]
+
+
+def _reader(form: str) -> Callable[[Any], object]:
+    return lambda text: milliseconds(text, form)
 
 
 def _reads(values: Iterable[Any], read: Callable[[Any], object]) -> bool:

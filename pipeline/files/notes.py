@@ -22,8 +22,9 @@ from resonance.pipeline.files.kinds import (
     times_of,
     words,
 )
+from resonance.pipeline.files.proofs import rows_of
 from resonance.pipeline.files.rows import Columns, as_number, without_unit
-from resonance.pipeline.files.sources import SourceColumn, comes_again, rows_of
+from resonance.pipeline.files.sources import SourceColumn, comes_again
 from resonance.pipeline.files.survey import FEW, Column, Edge, FileSurvey
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 
@@ -90,8 +91,7 @@ def notes_on(
     `source` names what the records are of; `unused` are columns of numbers that are no features: their texts make no
     dead letters.
     """
-    others = {*kinds.ids, *kinds.clocks, *unused}
-    paths = [path for path, column in seen.columns.items() if path not in others and not is_version(path, column)]
+    paths = _meant_as_numbers(seen, kinds, unused)
     features = [path for path in kinds.numbers if path not in unused]
     clock = next(iter(kinds.clocks), None)
     sources = columns.key or (source.paths if source else ())
@@ -103,6 +103,18 @@ def notes_on(
         *times,
         *([] if columns.key else _sources(seen, source, clock)),
     ]
+
+
+def _meant_as_numbers(seen: FileSurvey, kinds: Kinds, unused: Collection[str]) -> list[str]:
+    """Return the columns that may be of numbers, some of which are texts."""
+    others = {*kinds.ids, *kinds.clocks, *unused}
+    return [path for path, column in seen.columns.items() if path not in others and not is_version(path, column)]
+
+
+def noted_as_numbers(seen: FileSurvey, kinds: Kinds, unused: Collection[str]) -> list[str]:
+    """Return the columns of which a note says that their texts are numbers in another way of writing."""
+    columns = {path: seen.columns[path] for path in _meant_as_numbers(seen, kinds, unused)}
+    return [path for path, column in columns.items() if column.kinds[str] and as_text(column) is not None]
 
 
 def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection[str]) -> Iterator[Note]:
@@ -251,7 +263,13 @@ def notes_on_times(seen: FileSurvey, path: str, columns: Columns, sources: Seque
         yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=paths, time_form=found[0] or None))
     else:
         options = shlex.join(Columns(time=paths).options)
-        yield Note(f"{text}; name their form: {options} --time-form {' or '.join(map(repr, forms)) or 'FORM'}")
+        given = f"{options} --time-form {' or '.join(map(repr, forms)) or 'FORM'}"
+        if len(forms) > 1:
+            # What to give stands in one line, whatever else the times are.
+            read = f"{' and '.join(paths)} can be read in {len(forms)} ways, such as {_short(column.sample[0])}"
+            yield Note(f"{read}, so it gives records, alerts and incidents no times; say which: {given}")
+        else:
+            yield Note(f"{text}; name their form: {given}")
 
 
 def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) -> Iterator[Note]:

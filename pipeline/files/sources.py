@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations, pairwise
 from statistics import median
 from typing import Any, Final, NamedTuple
@@ -10,23 +10,29 @@ from typing import Any, Final, NamedTuple
 from resonance.pipeline.files.kinds import (
     FEWEST,
     Kinds,
-    forms_together,
     grows,
     is_constant,
     is_counter,
     is_marked,
-    is_time,
     is_time_of_day,
     last,
-    time_forms,
     times_of,
 )
-from resonance.pipeline.files.survey import FEW, Column, FileSurvey
-from resonance.pipeline.json_paths import ABSENT, find, parse_path
-from resonance.pipeline.timestamps import timestamp_of
-
-TURNED: Final = 3
-"""Turns of a name, at least, that say how long one is."""
+from resonance.pipeline.files.proofs import (
+    ALIKE,
+    begins_again,
+    distinct,
+    follow_in_time,
+    is_within,
+    rows_from,
+    rows_in,
+    rows_of,
+    settles,
+    take_turns,
+    times_come_again,
+    values_of,
+)
+from resonance.pipeline.files.survey import FEW, HEAD, Column, FileSurvey
 
 COMES_AGAIN: Final = 500
 """Records of a source, on average, from which on a model of its own is suggested: after 200 it begins to answer."""
@@ -36,13 +42,6 @@ PROVED: Final = 20
 
 EVEN: Final = 1.25
 """Most records of a source, in those of another one, where all are read equally often."""
-
-TURNS: Final = 0.42
-"""How far, in its usual number of others, a source may come too early or too late; 0.5 and more where drawn at random.
-"""
-
-REPEATED: Final = 0.2
-"""Share of times that come again from which they are of several sources."""
 
 GOES_ON: Final = 0.1
 """Part of a step to the next record of any source, at most, that a number takes to the next one of its own."""
@@ -67,10 +66,13 @@ _NAME = re.compile(
 
 
 _TAG = re.compile(
-    r"(?i)(.*[ ._-])?(tag|signal|channel|variable|parameter|metric|series|measurement|measurand|point|quantity)"
-    r"([ ._-]?(id|name|no|nr|number|key))?"
+    r"(?i)(.*[ ._-])?(tag|signal|channel|variable|param(eter)?|metric|series|measurement|measurand|point|quantity"
+    r"|observable|indicator|kpi|sensor|kanal|messgr(oe|ö)(ss|ß)e|messstelle)([ ._-]?(id|name|no|nr|number|key))?"
 )
 """What a table in long form calls the names of its numbers."""
+
+_UNIT = re.compile(r"(?i)(.*[ ._-])?(units?|uom|einheit)")
+"""What it calls that in which they are measured, and others a machine."""
 
 _STATE = re.compile(
     r"(?i)true|false|yes|no|on|off|open(ed)?|close(d)?|shut|auto(matic)?|manual|up|down|in|out|high|low|ok|nok|fault"
@@ -101,17 +103,34 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     """Return the column that names the sources of the records; None where none does, or all are of one."""
     if seen.records < FEWEST:
         return None
-    found = _source_of(seen, kinds)
     paths = [path for path in seen.columns if _may_name(seen, path)]
+    found = _as_tags(seen, _source_of(seen, kinds), paths)
     tag = _long_form(seen, kinds, paths)
-    if found is not None and found.paths == (tag,):
+    if found is not None and tag is not None and found.paths == (tag,):
         # The same number of many machines is none of one stream either.
-        named = _by_names(seen, [path for path in paths if path != tag and _NAME.fullmatch(path)])
-        found = SourceColumn((named[-1],), found.reason, found.certain) if named else found
-    if found is None or tag is None or len({*rows_of(seen, *found.paths)}) == len({*rows_of(seen, tag, *found.paths)}):
+        named = [path for path in paths if path != tag and _NAME.fullmatch(path) and not _goes_with(seen, path, tag)]
+        found = SourceColumn((_by_names(seen, named)[-1],), found.reason, found.certain) if named else found
+    if found is None or tag is None or settles(seen, found.paths, tag):
         return found
     # The numbers of a pod's CPU and of its memory are no stream together.
     return SourceColumn((tag, *found.paths), f"each {tag} has its own numbers; {found.reason}", found.certain)
+
+
+def _as_tags(seen: FileSurvey, found: SourceColumn | None, paths: Sequence[str]) -> SourceColumn | None:
+    """Return the columns with that of what is measured in place of one that says the same, such as its unit."""
+    tags = [path for path in paths if _TAG.fullmatch(last(path))]
+    for path in found.paths if found is not None else ():
+        tag = next((each for each in tags if path not in tags and _goes_with(seen, path, each)), None)
+        if found is not None and tag is not None:
+            found = found._replace(paths=(tag, *(each for each in found.paths if each not in (path, tag))))
+    return found
+
+
+def _goes_with(seen: FileSurvey, path: str, tag: str) -> bool:
+    """Return whether a column has the unit of each tag, or another name of each that is not called like a source."""
+    if _UNIT.fullmatch(last(path)):
+        return settles(seen, (tag,), path)
+    return not _NAME.fullmatch(path) and settles(seen, (tag,), path) and settles(seen, (path,), tag)
 
 
 def _source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
@@ -119,36 +138,37 @@ def _source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     timely = [path for path, each in seen.columns.items() if _TIMELY.fullmatch(last(path)) and each.only(int, float)]
     counted = (path for path in (*kinds.numbers, *kinds.ids) if _is_clock(seen.columns[path], seen.records))
     # Of a panel, such as firms and their years one behind the other, what never becomes less is the firm.
-    grown = [path for path in counted if not any(_begins_again(seen, path, each) for each in timely)]
+    grown = [path for path in counted if not any(begins_again(seen, path, each) for each in timely)]
     clocks = [*dict.fromkeys((*kinds.clocks, *timely, *grown))]
     of_day = [path for path, column in seen.columns.items() if is_time_of_day(column)]
     paths = [path for path in seen.columns if path not in {*clocks, *of_day, *kinds.labels} and _may_name(seen, path)]
     # The time of a version or a batch is over when the next one begins, and a counter may begin again with it.
-    paths = [path for path in paths if not any(_follow_in_time(seen, path, clock) for clock in kinds.clocks[:1])]
+    paths = [path for path in paths if not any(follow_in_time(seen, path, clock) for clock in kinds.clocks[:1])]
     named = _by_names(seen, [path for path in paths if _NAME.fullmatch(path)])
     if (found := _one_behind_the_other(seen, named, clocks)) is not None:
         return found
     crossed = _crossed(seen, named, clocks)
     if crossed is not None and crossed.certain:
         return crossed
+    records = distinct([*seen.head, *seen.tail])
     for clock in clocks:
         # Of several, such as a site and its machines, the one with the most names.
         # What only counts begins again once with anything, such as a new version.
-        is_weak = clock in grown and seen.columns[clock].falls == 1
+        is_weak = clock in grown and seen.columns[clock].restarts == 1
         for path in sorted(paths, key=lambda each: -len(seen.columns[each].counts or ())):
             if is_weak and path not in named:
                 continue
-            if reason := _divides(seen, path, clock):
+            if reason := _divides(seen, records, path, clock):
                 # Of files of sites that are joined, the machines.
-                finer = next((each for each in reversed(named) if _is_within(seen, each, path)), path)
-                if not _begins_again(seen, path, clock) and (lasting := _lasting(seen, finer, paths)):
+                finer = next((each for each in reversed(named) if is_within(seen, each, path)), path)
+                if not begins_again(seen, path, clock) and (lasting := _lasting(seen, finer, paths)):
                     return SourceColumn((lasting,), f"those of {finer} come and go", True)
                 return SourceColumn((finer,), reason if finer == path else f"each of one {path}; {reason}", True)
     for clock in clocks:
-        if (found := _together(seen, paths, clock)) is not None:
+        if (found := _together(seen, records, paths, clock)) is not None:
             return found
     # Texts come first: whole numbers that are not called like a source may be measured.
-    drawn = {path for path in paths if seen.columns[path].only(int) and path not in named}
+    drawn = {path for path in paths if _is_whole(seen, path)}
     for path in (
         sorted(paths, key=lambda each: (each in drawn, -len(seen.columns[each].counts or ()))) if clocks else ()
     ):
@@ -208,6 +228,11 @@ def _goes_on(seen: FileSurvey, path: str, numbers: Sequence[str]) -> str | None:
     return None
 
 
+def _is_whole(seen: FileSurvey, path: str) -> bool:
+    """Return whether names are whole numbers that are not called like a source, and so may be counted or measured."""
+    return seen.columns[path].only(int) and not _NAME.fullmatch(path)
+
+
 def _is_measured(seen: FileSurvey, path: str, others: Sequence[str]) -> bool:
     """Return whether integers name nothing: some are far rarer, or they go on with each of another column."""
     counts = sorted((seen.columns[path].counts or {}).values())
@@ -238,7 +263,7 @@ def _lasting(seen: FileSurvey, path: str, others: Sequence[str]) -> str | None:
     wider = [
         each
         for each, (first, later) in ends.items()
-        if first == later and len(later) > 1 and _is_within(seen, path, each)
+        if first == later and len(later) > 1 and is_within(seen, path, each)
     ]
     return max(wider, key=lambda each: len(seen.columns[each].counts or ()), default=None)
 
@@ -265,90 +290,50 @@ def comes_again(seen: FileSurvey, paths: Sequence[str], each: int = COMES_AGAIN)
         count = max(count, len(columns[0].counts or ()))
     elif columns:
         # Not all records are looked at: of sources one behind the other, each begins where a name changes.
-        begun = 1 + max(column.changes for column in columns)
+        begun = 1 + max(column.runs for column in columns)
         count = max(count, begun if 2 * begun < seen.records else 0)
     return 0 < each * count <= seen.records
 
 
-def _divides(seen: FileSurvey, path: str, clock: str) -> str:
+def _divides(seen: FileSurvey, records: Sequence[dict[str, Any]], path: str, clock: str) -> str:
     """Return how the times of the records prove that a column names their sources; empty where they do not."""
     names = seen.columns[path]
-    if _begins_again(seen, path, clock):
+    if begins_again(seen, path, clock):
         return f"{clock} begins again with another one of {len(names.counts or ()):,}"
     times = times_of(seen, clock)
-    found = [(row[:-1], row[-1]) for row in rows_of(seen, *times, path)]
+    found = [(row[:-1], row[-1]) for row in rows_in(records, (*times, path))]
     # Loads of two machines may never be the same, but are in no order.
-    is_drawn = names.only(int) and not _NAME.fullmatch(path) and not _take_turns([name for _, name in found])
-    if _comes_again(found) and not is_drawn:
+    is_drawn = _is_whole(seen, path) and not take_turns([name for _, name in found])
+    if times_come_again(found) and not is_drawn:
         return f"{' with '.join(times)} comes again, but not with the same one of {len(names.counts or ()):,}"
     return ""
 
 
-def _begins_again(seen: FileSurvey, path: str, clock: str) -> bool:
-    """Return whether the names of a column come one behind the other, and times begin again at most with each."""
-    names, times = seen.columns[path], seen.columns[clock]
-    ordered = times.only(int, float) or is_time(times)
-    return bool(ordered and names.counts and times.falls and times.falls <= names.changes == len(names.counts) - 1)
-
-
-def _follow_in_time(seen: FileSurvey, path: str, clock: str) -> bool:
-    """Return whether each name of a column has a span of time of its own, one after the other, and never returns."""
-    names, times = seen.columns[path], seen.columns[clock]
-    if not names.counts or names.changes != len(names.counts) - 1:
-        return False
-    is_read = times.only(int, float) or is_time(times)
-    if is_read and not times.falls:
-        return True
-    if is_read and (times.falls or 0) <= names.changes:
-        return False
-    # Records that come a little late fall too, and of times in other forms nothing is counted: look at what changes.
-    found = [_spans(seen, records, path, clock) for records in (seen.head, seen.tail)]
-    pairs = [pair for spans in found for pair in pairwise(spans)]
-    return bool(pairs) and all(before[1] <= after[0] for before, after in pairs)
-
-
-def _spans(seen: FileSurvey, records: Sequence[dict[str, Any]], path: str, clock: str) -> list[tuple[int, int]]:
-    """Return the times of each name but for the outermost ones; nothing where they cannot be read."""
-    times, column = times_of(seen, clock), seen.columns[clock]
-    forms = forms_together(column, seen.columns[times[1]]) if times[1:] else time_forms(column)
-    for form in [""] if is_time(column) else forms:
-        own: defaultdict[Any, list[int]] = defaultdict(list)
-        try:
-            for name, *texts in rows_in(records, (path, *times)):
-                if (time := timestamp_of(texts, form or None)) is not None:
-                    own[name].append(time)
-        except ValueError:
-            continue
-        ordered = map(sorted, own.values())
-        return [(each[len(each) // 10], each[len(each) * 9 // 10]) for each in ordered]
-    return []
-
-
-def _together(seen: FileSurvey, paths: Sequence[str], clock: str) -> SourceColumn | None:
+def _together(
+    seen: FileSurvey, records: Sequence[dict[str, Any]], paths: Sequence[str], clock: str
+) -> SourceColumn | None:
     """Return the two columns that only together name the sources, as the times prove; those of the fewest sources."""
-    values = {path: [find(record, parse_path(path)) for record in seen.head] for path in (clock, *paths)}
-    proved = []
+    # A count beside a machine differs from the others of its time by chance.
+    paths = [path for path in paths if not (_is_whole(seen, path) and _is_measured(seen, path, paths))]
+    values, proved = {path: values_of(records, path) for path in (clock, *paths)}, []
     for both in combinations(paths, 2):
-        found = list(_rows(values[clock], *(values[path] for path in both)))
-        if not _comes_again(found):
+        # Most columns are no names, as few records say; of the first ones alone each may seem to be one.
+        if not times_come_again(list(rows_from(*(values[path][:HEAD] for path in (clock, *both))))):
             continue
+        found = list(rows_from(*(values[path] for path in (clock, *both))))
         names = len({row[1:] for row in found})
-        if sum(count * (count - 1) // 2 for count in Counter(row[0] for row in found).values()) >= CHANCE * names:
+        pairs = sum(count * (count - 1) // 2 for count in Counter(row[0] for row in found).values())
+        if pairs >= CHANCE * names and times_come_again(found):
             proved.append((names, _by_names(seen, both)))
     return SourceColumn(min(proved)[1], f"{clock} comes again, but not with the same two", True) if proved else None
 
 
-def _is_within(seen: FileSurvey, path: str, wider: str) -> bool:
-    """Return whether a column has more names than another, and each of them goes with one of that."""
-    names, both = {*rows_of(seen, path)}, {*rows_of(seen, path, wider)}
-    return len({*rows_of(seen, wider)}) < len(names) == len(both)
-
-
 def _one_behind_the_other(seen: FileSurvey, named: tuple[str, ...], clocks: Sequence[str]) -> SourceColumn | None:
     """Return columns called like a source where names come again, and times begin again with each two of them."""
-    runs = max((seen.columns[path].changes for path in named), default=0)
+    runs = max((seen.columns[path].runs for path in named), default=0)
     is_again = len(named) > 1 and runs >= max(len(seen.columns[path].counts or ()) for path in named)
-    clock = next((each for each in clocks if is_again and seen.columns[each].falls == runs), None)
+    restarts = {clock: seen.columns[clock].restarts for clock in clocks if is_again}
+    clock = next((each for each, own in restarts.items() if max(own, runs) <= ALIKE * min(own, runs)), None)
     if clock is None:
         return None
     return SourceColumn(named, f"{clock} begins again {runs:,} times, with another two", True)
@@ -368,60 +353,16 @@ def _crossed(seen: FileSurvey, named: tuple[str, ...], clocks: Sequence[str]) ->
     if len(chosen) < 2:
         return None
     first, later = ({*rows_in(records, chosen)} for records in (seen.head, seen.tail))
-    anew = any(_begins_again(seen, path, clock) for path in chosen for clock in clocks)
+    anew = any(begins_again(seen, path, clock) for path in chosen for clock in clocks)
     if 2 * len(first & later) < len(later) and not anew:
         # What holds for a while, such as who works at a machine, is of no name; but files of sites may be joined.
         return None
     if clocks and (seen.columns[clocks[0]].falls or 0) * 2 < seen.records:
         rows = [tuple(row) for _, *row in sorted(rows_of(seen, clocks[0], *chosen), key=str)]
     reason = f"{most:,} together, {len(seen.columns[named[-1]].counts or ()):,} alone"
-    return SourceColumn(_by_names(seen, chosen), reason, bool(clocks) and _take_turns(rows))
-
-
-def _take_turns(names: Sequence[Any]) -> bool:
-    """Return whether a name nearly always comes again after as many others, which are not drawn at random."""
-    newest: dict[Any, int] = {}
-    gaps: defaultdict[Any, list[int]] = defaultdict(list)
-    for at, name in enumerate(names):
-        if name in newest:
-            gaps[name].append(at - newest[name])
-        newest[name] = at
-    # Of what came two or three times nothing says how often it does.
-    usual = [(gap, float(median(own))) for own in gaps.values() if len(own) >= TURNED for gap in own]
-    # A source may be silent for a while.
-    off = sum(min(abs(gap - middle), 2 * middle) for gap, middle in usual)
-    return off < TURNS * sum(middle for _, middle in usual)
+    return SourceColumn(_by_names(seen, chosen), reason, bool(clocks) and take_turns(rows))
 
 
 def _by_names(seen: FileSurvey, paths: Sequence[str]) -> tuple[str, ...]:
     """Return columns in the order of how many names they have."""
     return tuple(sorted(paths, key=lambda path: (len(seen.columns[path].counts or ()), path)))
-
-
-def _comes_again(found: Sequence[tuple[Any, ...]]) -> bool:
-    """Return whether many times come more than once, and never with the same names, which follow each."""
-    if len(found) < FEWEST or len(set(found)) < len(found):
-        return False
-    return len(found) - len({each[0] for each in found}) >= REPEATED * len(found)
-
-
-def rows_of(seen: FileSurvey, *paths: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the values of some columns in the first and the last records that have all of them."""
-    return rows_in((*seen.head, *seen.tail), paths)
-
-
-def rows_in(records: Sequence[dict[str, Any]], paths: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield the values of some columns in the records that have all of them."""
-    return _rows(*(values_of(records, path) for path in paths))
-
-
-def values_of(records: Sequence[dict[str, Any]], path: str) -> list[Any]:
-    """Return the values of a column, `ABSENT` where a record has none."""
-    names = parse_path(path)
-    if len(names) == 1:  # The usual case, several times as fast.
-        return [record.get(names[0], ABSENT) for record in records]
-    return [find(record, names) for record in records]
-
-
-def _rows(*values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    return (row for row in zip(*values, strict=True) if None not in row and ABSENT not in row)

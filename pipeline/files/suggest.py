@@ -19,6 +19,7 @@ from resonance.pipeline.files.kinds import (
     is_prose,
     is_rare_flag,
     is_rfc3339,
+    is_status,
     is_version,
     last,
     names_each,
@@ -26,10 +27,19 @@ from resonance.pipeline.files.kinds import (
     positions_in,
     times_of,
 )
-from resonance.pipeline.files.notes import NOTHING, Note, as_text, hardly_varying, missing_in, notes_on
+from resonance.pipeline.files.notes import (
+    NOTHING,
+    Note,
+    as_text,
+    hardly_varying,
+    missing_in,
+    noted_as_numbers,
+    notes_on,
+)
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import comes_again, source_of
 from resonance.pipeline.files.survey import FEW, MAX_NAMES, Column, FileSurvey
+from resonance.pipeline.files.unused import too_many, unused_in
 from resonance.pipeline.json_paths import escaped, parse_path
 
 FEWEST_SPARSE: Final = 40
@@ -38,8 +48,11 @@ FEWEST_SPARSE: Final = 40
 MAX_FULL: Final = 0.5
 """Largest share of these names that a record has on average."""
 
-LISTED: Final = 6
+LISTED: Final = 20
 """Most columns that a note on what is left out names; the settings name all."""
+
+OF_THE_KEY: Final = "names what the records are of"
+"""Why a number that is the key, or a part of it, is no feature."""
 
 STREAMS: Final = {
     "topic": 'one model for all records; "partition": one for each partition, "key": one for each key',
@@ -87,6 +100,8 @@ class Suggestion:
     """Columns of texts that come again, or of true and false, and of nothing else: `prepare.categories` takes them."""
     flags: dict[str, list[str]] = field(default_factory=dict)
     """Values of columns of true and false, one of them rare, by path: categories among the features."""
+    unused: dict[str, str] = field(default_factory=dict)
+    """Why a column is used for nothing else, by path."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -112,12 +127,16 @@ class Suggestion:
     def findings(self) -> list[Note]:
         """The notes, and those on what is left out."""
         notes = [*self.notes]
+        if reasons := [f"{path} ({reason})" for path, reason in self.unused.items()]:
+            notes.append(Note(f"not used: {some_of(reasons, LISTED)}"))
         if self.flags:
             notes.append(Note(f"{some_of(list(self.flags), LISTED)}: true and false, one of them rare, so a category"))
         if self.texts:
             them = "it" if len(self.texts) == 1 else "them"
-            notes.append(Note(f"left out: {some_of(self.texts, LISTED)} (no number; prepare.categories takes {them})"))
-        if reasons := [f"{path} ({reason})" for path, reason in self.left_out.items()]:
+            why = f"no number, so a change in {them} is not seen; prepare.categories takes {them}"
+            notes.append(Note(f"left out: {some_of(self.texts, LISTED)} ({why})"))
+        # The note or the option of the key says so already.
+        if reasons := [f"{path} ({reason})" for path, reason in self.left_out.items() if reason != OF_THE_KEY]:
             notes.append(Note(f"left out of the features: {some_of(reasons, LISTED)}"))
         return notes
 
@@ -150,7 +169,8 @@ def suggest(
         as_array, features = chosen in arrays, chosen if isinstance(chosen, str) else [*chosen]
     named = [features] if isinstance(features, str) else features
     in_sparse = [path for path in kinds.numbers if _parent(path) == sparse]
-    notes = notes_on(seen, kinds, columns, source, set(kinds.numbers).difference(named, in_sparse))
+    no_features = set(kinds.numbers).difference(named, in_sparse)
+    notes = notes_on(seen, kinds, columns, source, no_features)
     if sparse is not None:
         notes.append(Note(f"{sparse} has few of its many names in each record, so they are taken for sparse"))
         values = [value for path in in_sparse for value in seen.columns[path].sample]
@@ -162,7 +182,7 @@ def suggest(
         notes.append(Note(of_requests if form else "No column holds numbers: name those to use as input.features"))
     named_ids = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]
     others = seen.columns.keys() - {*kinds.ids, *kinds.clocks, *kinds.labels}.difference(named) - {*numbers}
-    left_out |= {path: _of_label(seen.columns[path]) for path in kinds.labels}
+    left_out |= {path: _of_label(seen.columns[path], path in kinds.unsure) for path in kinds.labels}
     left_out |= {
         path: f"{next(iter(column.words))} in all records"
         for path, column in seen.columns.items()
@@ -189,7 +209,7 @@ def suggest(
         and (chosen is None or path in named)
         and (
             (path in others and _has_few_texts(column, seen.records))
-            or (path in left_out and is_code(column, seen.records))
+            or (path in left_out and (is_code(column, seen.records) or is_status(path, column, seen.records)))
         )
     }
     unique = [path for path in seen.columns if path in others and names_each(seen.columns[path], seen.records)]
@@ -204,13 +224,16 @@ def suggest(
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
     id_path, timestamps = next(iter(ids), None), " ".join(columns.time) or None if time is None else None
     missing = missing_in(seen, named, times_of(seen, clock) if clock is not None else ())
-    used = {*columns.key, *columns.time, *sources, *left_out, id_path, text_path}
+    used = {*columns.key, *columns.time, *sources, *left_out, id_path or "", text_path or ""}
     others -= used.union(*(times_of(seen, path) for path in kinds.clocks))
     others |= {path for path in kinds.ids if path not in used}
     texts = [path for path in seen.columns if chosen is None and path in others and _comes_again(seen, path)]
+    said = {*used, *flags, *texts, *named, *in_sparse, *noted_as_numbers(seen, kinds, no_features)}
+    said |= {*times_of(seen, clock)} if clock is not None and not columns.time else set()
+    unused = unused_in(seen, kinds, said, sparse or (features if isinstance(features, str) else ""))
     return Suggestion(
         features, sparse, id_path, reason, time, missing, left_out, timestamps, categories, stream, notes, text_path,
-        texts, flags,
+        texts, flags, {} if chosen is not None else unused,
     )  # fmt: skip
 
 
@@ -219,10 +242,13 @@ def _values_of(column: Column, is_number: bool = False) -> list[str]:
     return [str(each) for each in sorted(column.few if is_number else column.words or column.few)] or ["false", "true"]
 
 
-def _of_label(column: Column) -> str:
+def _of_label(column: Column, is_unsure: bool) -> str:
     """Return why a column of labels is no feature."""
     values = sorted(map(str, column.counts or column.few))
-    return f"{' or '.join(values) if len(values) < 3 else f'{len(values)} values'}: labels, for evaluate --truth"
+    listed = " or ".join(values) if len(values) < 3 else f"{len(values)} values"
+    if is_unsure:
+        return f"{listed}: labels, for evaluate --truth, or a state, which input.features may name"
+    return f"{listed}: labels, for evaluate --truth"
 
 
 def _left_out(
@@ -239,7 +265,7 @@ def _left_out(
         if is_constant(column, seen.records):
             found[path] = hardly_varying(column)
         elif path in sources:
-            found[path] = "names what the records are of"
+            found[path] = OF_THE_KEY
         elif is_version(path, column):
             found[path] = "names a version"
         elif 2 * column.present < seen.records:
@@ -249,8 +275,8 @@ def _left_out(
         elif column.falls and (own := next((each for each in counting if grows_within(seen, path, each)), None)):
             found[path] = f"counts up or down for each {' and '.join(own)}: a clock, a meter or a tank"
         elif grows(column, seen.records):
-            often = "once" if column.falls == 1 else f"{column.falls:,} times"
-            again = f"grows, and begins again {often}" if column.falls else "never becomes less"
+            often = "once" if column.restarts == 1 else f"{column.restarts:,} times"
+            again = f"grows, and begins again {often}" if column.restarts else "never becomes less"
             found[path] = f"{again}: a clock or a meter"
         elif names_kinds(path, column):
             found[path] = "names something, or a part of a date"
@@ -260,6 +286,8 @@ def _left_out(
             found[path] = "where it is"
         elif is_code(column, seen.records):
             found[path] = f"{len(column.few)} different integers, which may name kinds"
+        elif is_status(path, column, seen.records):
+            found[path] = f"{len(column.few)} different integers, a status or a quality by its name"
     for own in counting or [()]:
         for path in jumping_back(seen, [path for path in numbers if path not in found], own):
             each = f" for each {' and '.join(own)}" if own else ""
@@ -279,7 +307,7 @@ def _comes_again(seen: FileSurvey, path: str) -> bool:
     if column.only(bool):
         return True
     is_text = is_version(path, column) or as_text(column) is None
-    return column.only(str) and not column.unique and len(column.words) > 1 and is_text
+    return column.only(str) and not (column.unique or too_many(column)) and len(column.words) > 1 and is_text
 
 
 def _stream_of(seen: FileSurvey, key: Sequence[str]) -> Literal["key", "topic"]:

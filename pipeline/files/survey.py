@@ -29,6 +29,15 @@ APART: Final = (1 + 5**0.5) / 2
 MAX_SOURCES: Final = 1_000
 """Most different texts, or integers, of a column that are counted: it may name the sources of the records."""
 
+MAX_STARTS: Final = 5_000
+"""Most different beginnings of texts that are kept: the days of ten years and more."""
+
+START: Final = 10
+"""Characters of these: a date in digits has at most as many."""
+
+RESTLESS: Final = 20
+"""Values for each change, or for each fall, at least, where it may be that of a single record that comes late."""
+
 _SHAPE: Final = str.maketrans("123456789", "000000000")
 
 
@@ -80,12 +89,15 @@ class Column:
         "gap_record",
         "high",
         "kinds",
+        "late",
         "low",
         "present",
         "same",
         "sample",
         "shapes",
+        "starts",
         "stranger",
+        "strays",
         "unique",
         "words",
     )
@@ -103,6 +115,8 @@ class Column:
         """Different texts; one more than `FEW` stand for any number."""
         self.shapes: dict[str, str] = {}
         """Texts with each digit as 0, one more than `FEW` at most, and an example of each."""
+        self.starts: dict[str, None] = {}
+        """Different beginnings (`START`) of texts, such as dates, where the first one begins with a digit."""
         self.few: set[int | float] = set()
         """Different numbers; one more than `FEW` stand for any number."""
         self.common: Any = None
@@ -117,6 +131,10 @@ class Column:
         """How often a value is another one than that before it."""
         self.falls: int | None = 0
         """How often it is less, as numbers or as texts; None where values of several kinds cannot be compared."""
+        self.strays = 0
+        """Single values, where values hardly change, between two that are alike."""
+        self.late = 0
+        """Falls that are over with the next value, or those of a larger value alone, as of records that come late."""
         self.low, self.high = Edge(min), Edge(max)
         self.gap = 0
         """Most records in a row that have null."""
@@ -137,6 +155,16 @@ class Column:
         """Number of values that are no numbers."""
         return self.present - self.numbers
 
+    @property
+    def restarts(self) -> int:
+        """How often values fall and stay less; 0 where they cannot be compared."""
+        return (self.falls or 0) - self.late
+
+    @property
+    def runs(self) -> int:
+        """How often a value is another one, and stays so."""
+        return self.changes - 2 * self.strays
+
     def only(self, *kinds: type) -> bool:
         """Whether there are values, and all are of these types."""
         return self.present > 0 and self.present == sum(self.kinds[kind] for kind in kinds)
@@ -153,6 +181,8 @@ class Column:
                 self.stranger = next(value for value in values if type(value) not in (int, float))
             if kinds[str] and (len(self.words) <= FEW or len(self.shapes) <= FEW):
                 self._add_texts(dict.fromkeys(value for value in values if type(value) is str))
+            if kinds[str] and len(self.starts) < MAX_STARTS and str(self.stranger)[:1].isdigit():
+                self.starts |= dict.fromkeys(value[:START] for value in values if type(value) is str)
         if kinds[int] + kinds[float]:
             self._add_numbers(values, mixed=kinds[int] + kinds[float] < len(values))
         if self.unique and self.present < MAX_NAMES:
@@ -210,12 +240,18 @@ class Column:
                 self.counts.update(values)
             if known < len(values) or len(self.counts) > MAX_SOURCES:
                 self.counts = None
-        behind = [*self._last, *values]
-        self._last = behind[-1:]
-        self.changes += sum(map(ne, behind, islice(behind, 1, None)))
+        before, behind = self._last, [*self._last[-1:], *values]
+        self._last = [*before, *values[-3:]][-3:]
+        changes = sum(map(ne, behind, islice(behind, 1, None)))
+        self.changes += changes
+        if self.changes and RESTLESS * changes <= len(values):
+            self.strays += _strays([*before[-2:], *values])
         if self.falls is not None:
             try:
-                self.falls += sum(map(gt, behind, islice(behind, 1, None)))
+                falls = sum(map(gt, behind, islice(behind, 1, None)))
+                self.falls += falls
+                if self.falls and RESTLESS * falls <= len(values):
+                    self.late += _late([*before, *values])
             except TypeError:
                 self.falls = None
 
@@ -231,6 +267,21 @@ class Column:
 def _add_few(known: set[Any], values: Iterable[Any]) -> None:
     """Add values until there is one more than `FEW`."""
     known.update(list(islice((value for value in values if value not in known), max(FEW + 1 - len(known), 0))))
+
+
+def _late(values: Sequence[Any]) -> int:
+    """Return how many falls are those of a single value: it is less than others around it that are not, or more."""
+    around = zip(values, values[1:], values[2:], values[3:], strict=False)
+    return sum(before > after and (after >= first or last >= before) for first, before, after, last in around)
+
+
+def _strays(values: Sequence[Any]) -> int:
+    """Return how many values stand alone between two that are alike, and are no strays themselves."""
+    count, is_after = 0, False
+    for one, stray, other in zip(values, values[1:], values[2:], strict=False):
+        is_after = one == other != stray and not is_after
+        count += is_after
+    return count
 
 
 class FileSurvey:

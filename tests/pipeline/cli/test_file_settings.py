@@ -141,9 +141,11 @@ def test_texts_that_settings_make_features_are_not_left_out(tmp_path, printed):
     rows = [f"{n % 97 / 7:.2f},{'abc'[n * n % 3]},{'de'[n % 5 % 2]}" for n in range(300)]
     (tmp_path / "own.csv").write_text("\n".join(["x,program,shop", *rows]) + "\n")
     said = printed(run, "replay", "own.csv").err
-    assert "left out: program, shop (no number; prepare.categories takes them)\n" in said
+    assert (
+        "left out: program, shop (no number, so a change in them is not seen; prepare.categories takes them)\n" in said
+    )
     said = printed(run, "replay", "own.csv", "--set", 'prepare.categories={"program": ["a", "b"]}').err
-    assert "left out: shop (no number; prepare.categories takes it)\n" in said
+    assert "left out: shop (no number, so a change in it is not seen; prepare.categories takes it)\n" in said
     assert "input.features: x, program\n" in said
 
 
@@ -175,3 +177,9 @@ def test_a_key_that_proves_certain_once_numbers_are_read_is_named_once(tmp_path,
     said = printed(run, "replay", "own.csv", "--yes").err.splitlines()
     (note,) = [line for line in said if line.startswith("note: lot names")]
     assert note.endswith("(value goes on with each of 2); a model for each: --key lot")
+
+
+def test_the_id_is_named_unless_settings_do(tmp_path, printed):
+    (tmp_path / "own.csv").write_text("\n".join(["x,row_id", *(f"{n % 97 / 7:.2f},r{n}" for n in range(300))]) + "\n")
+    assert "input.id_path: row_id\n" in printed(run, "replay", "own.csv").err
+    assert "input.id_path" not in printed(run, "replay", "own.csv", "--set", "input.id_path=x").err
