@@ -44,10 +44,9 @@ def _value(each: IncidentFeature) -> str:
         return f"{each['feature']} varies {number(each['ratio'])} times as much"
     # Of a feature that is stuck the news is not where.
     how, often = ("stays at ", "varies about ") if "ratio" in each else ("", "")
-    usual = f", usually {often}{number(each['usual'])}" if each["usual"] is not None else ""
-    if how and usual and number(each["usual"]) == number(each["value"]):
-        usual = ", usually varies"
-    return f"{each['feature']} {how}{number(each['value'])}{usual}"
+    value, usual = number(each["value"]), "" if each["usual"] is None else number(each["usual"])
+    said = "usually varies" if how and usual == value else f"usually {often}{usual}"
+    return f"{each['feature']} {how}{value}" + (f", {said}" if usual else "")
 
 
 def _swings(group: Sequence[Episode], since: str) -> str:
