@@ -34,7 +34,8 @@ WIDE: Final = 3.0
 """How many times as much as by its unit a feature may vary that is in one of the units beyond `FAR`."""
 
 _TEMPERATURE: Final = re.compile(
-    r"(?<![a-z])(temp(eratura?|erature)?s?(?![a-z])|heat|therm)|celsius|fahrenheit|°|deg_?[cf](?![a-z])", re.IGNORECASE
+    r"(?<![a-z])(temp(eratura?|erature)?s?(?![a-z])|heat|therm)|celsius|fahrenheit|°|deg_?[cf](?![a-z])|_[cf]$",
+    re.IGNORECASE,
 )
 
 SAME: Final = 1.5
@@ -182,31 +183,35 @@ def _by_alert(episode: Episode) -> Rescaled | None:
     usual, reach = each.usual, each.high - each.low
     if move is not None:
         usual, reach = move.before, abs(FROM_ZERO * (move.after - move.before) / (move.shift or 1.0))
-    # One record that is a few times what it was is no other unit, and it does not say whether that is 1,000 or 1,024.
-    is_stuck = any(sign.varies[name].is_stuck for sign in episode.signs if name in sign.varies)
-    # In a smaller unit it varies the more.
-    sure = [
-        factor
-        for unit in UNITS
-        if unit >= SURE and unit != 1024.0
-        for factor in (unit, 1 / unit)
-        if not is_stuck or factor < 1
-    ]
+    sure = _sure(name, episode.signs)
     factor = min(sure, key=lambda factor: abs(each.value / factor - usual))
     if abs(usual) >= SURELY_AWAY * reach and abs(each.value / factor - usual) <= reach:
         return Rescaled(name, usual, factor)
     return _by_centre(name, each, episode.centres, sure) if move is None else None
 
 
+def _sure(name: str, signs: Iterable[Sign]) -> list[float]:
+    """Return how many times what it was a feature is by another unit of which one record is enough.
+
+    One that is a few times what it was is no other unit, and it does not say whether that is 1,000 or 1,024. In a
+    smaller unit what seems stuck would vary the more.
+    """
+    is_stuck = any(sign.varies[name].is_stuck for sign in signs if name in sign.varies)
+    units = [unit for unit in UNITS if unit >= SURE and unit != 1024.0]
+    return [factor for unit in units for factor in (unit, 1 / unit) if not is_stuck or factor < 1]
+
+
 def _by_records(episode: Episode) -> Rescaled | None:
     """Return the feature that is so many times what it was that it can be nothing else, though it is 0 by night.
 
-    The record of an alert and all new clusters are within what is usual in the other unit, and not in its lower part; a
-    code that stands for a fault would be the same in both.
+    The record of an alert and the first new cluster are within what is usual in the other unit, whatever drifts say; or
+    all new ones are, and not in its lower part: a code that stands for a fault would be the same in both.
     """
     if len(episode.values) != 1 or max(sign.unlike for sign in episode.signs) < BROKEN:
         return None
     ((name, each),) = episode.values.items()
+    if (unit := _by_centre(name, each, episode.centres, _sure(name, episode.signs))) is not None:
+        return unit
     centres = [centre[name] for centre in episode.centres if name in centre]
     for factor in (unit for unit in UNITS if unit >= SURELY and unit != 1024.0):
         seen = [each.value / factor, *(centre / factor for centre in centres)]

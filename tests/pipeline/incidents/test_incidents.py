@@ -1169,12 +1169,17 @@ def test_of_a_stream_that_broke_the_drift_and_its_alert_name_first_what_a_later_
     ],
 )
 @pytest.mark.parametrize("streams", [1, 4])
-def test_a_record_and_its_new_cluster_say_the_unit_that_alone_fits_both(value, usual, centre, factor, streams):
+@pytest.mark.parametrize("name", ["heat", "inlet_c"])
+@pytest.mark.parametrize("drifts", [(), (drift("p1:d1", 320, state=(0.0, 1.0), heat=(2.0, 3.0)),)])
+def test_a_record_and_its_new_cluster_say_the_unit_that_alone_fits_both(
+    value, usual, centre, factor, streams, name, drifts
+):
     made = alert("p1:d1", 300, records=5.0, unlike=5.0)
-    made[1]["features"] = [dict(zip(("feature", "value", "low", "high"), ("heat", *value), strict=True))]
+    made[1]["features"] = [dict(zip(("feature", "value", "low", "high"), (name, *value), strict=True))]
     new = alert("p1:d1", 340, "new_cluster", severity="info")
     new[1]["cluster"] = "p1:d1/1/7"
-    (found,) = (each for each in incidents(made, emerged("p1:d1", 310, heat=centre, flow=3.0), new, streams=streams))
+    came = emerged("p1:d1", 310, **{name: centre}, flow=3.0)
+    (found,) = (each for each in incidents(made, came, new, *drifts, streams=streams))
     assert (found["kind"] == "unit", found.get("factor")) == (bool(factor), factor and pytest.approx(factor, rel=0.01))
 
 
