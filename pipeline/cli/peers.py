@@ -46,7 +46,7 @@ def show(found: "peers.ComparedStreams", *, wide: bool, brief: bool = False) -> 
         footnote(f"{counted(left_out, 'more feature')} of these streams: see {where}")
     footnote(_verdict(len(found.names), found.compared) + (f"; {FAR}" if rows else ""))
     if any(each.by for each in found.unlike):
-        footnote("by: that is the first record of the kind of work that was read; what it shows may have begun before")
+        footnote("by: what it shows had begun by then, of a kind of work by the first record of it that was read")
     if found.kinds and not brief:
         footnote(f"kinds of work, each compared by itself, too: {'; '.join(map(in_words, found.kinds))}")
     if found.cut:

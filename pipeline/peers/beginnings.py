@@ -30,6 +30,7 @@ class Beginnings:
         self._newest = newest
         self._markers = {stream_marker(stream) for stream in newest}
         self._single: dict[tuple[str, str, Change], str] = {}
+        self._ranges: dict[tuple[str, str, Change], str] = {}
         self._together: dict[str, str] = {}
 
     def read(self, value: bytes | None) -> None:
@@ -44,8 +45,10 @@ class Beginnings:
             stream = event["stream"]
             if event["kind"] not in ("drift", "rescaled") or event["time"] > self._newest.get(stream, ""):
                 return
-            changes = list(_rescaled(event) if event["kind"] == "rescaled" else _drifted(event))
-            for feature, change, began in changes:
+            if event["kind"] == "rescaled":
+                self._ranges |= {(stream, *change): time for *change, time in _rescaled(event)}
+                return
+            for feature, change, began in list(_drifted(event)):
                 if feature is None or change is None:
                     self._together[stream] = began
                 else:
@@ -53,9 +56,13 @@ class Beginnings:
         except (AttributeError, KeyError, TypeError, ValueError):
             return
 
-    def of(self, stream: str, feature: str, change: Change) -> str | None:
-        """Return when a feature last changed in that way, or features together where it never did."""
-        return self._single.get((stream, feature, change)) or self._together.get(stream)
+    def of(self, stream: str, feature: str, change: Change) -> tuple[str | None, str | None]:
+        """Return when a feature last changed in that way, or features together where it never did; or by when it had.
+
+        A feature gets another range when it has left its own, which may be long after it began to.
+        """
+        since = self._single.get((stream, feature, change)) or self._together.get(stream)
+        return since, None if since else self._ranges.get((stream, feature, change))
 
 
 def read_beginnings(

@@ -45,7 +45,7 @@ class UnlikeFeature:
     together; of a kind of work the time from which on its records are so. None where no such event is stored, or all
     records of the kind that were read are so."""
     by: str | None
-    """In the latter case the time of the first of them: it had begun by then."""
+    """Else a time by which it had begun: that of the first of them, or when the feature last got another range."""
     where: list[FeatureBound]
     """The kind of work that it is so in, by all its conditions; none of all recent records."""
 
@@ -120,8 +120,9 @@ def compared(
     for each in found.unlike:
         stream, feature = names[each.stream], features[each.feature]
         # Drifts of other kinds, and of how often a stream is in each, say nothing of one.
-        time = records.time(each.row) if each.where else began.of(stream, feature, each.change)
-        since, by = (None, time) if each.is_first else (time, None)
+        time = records.time(each.row) if each.where else ""
+        since, by = (time, None) if time else began.of(stream, feature, each.change)
+        since, by = (None, since) if each.is_first else (since, by)
         figures = each.change, each.value, each.median, each.low, each.high, each.far
         unlike.append(UnlikeFeature(stream, feature, *figures, since, by, named(each.where)))
     work = [named(where) for where in found.kinds]

@@ -12,6 +12,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.peers import profiles
 from resonance.pipeline.peers.beginnings import Beginnings
+from resonance.pipeline.peers.comparison import Change
 from resonance.pipeline.peers.peers import ComparedStreams, compared
 from resonance.pipeline.peers.recent import Recent, RecentPlan, columns_of, take, wanted
 from resonance.pipeline.records import TopicPartition
@@ -22,7 +23,7 @@ from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
-from resonance.schemas import Incident
+from resonance.schemas import Incident, IncidentFeature
 
 
 def compare_file(
@@ -37,7 +38,7 @@ def compare_file(
 ) -> ComparedStreams:
     """Return which streams of the files of a replay are unlike the others; its `drifts` say since when.
 
-    Its `incidents`, the newest first, know that better: those of a few streams that name the feature.
+    Its `incidents`, the newest first, know that better: those of a few streams in which the feature changed so.
 
     Nothing is compared but streams of keys, and of records with the same features.
     """
@@ -78,13 +79,20 @@ def compare_file(
         return found
 
     result = compared(RecentPlan(names, mappings, {}, features, False), records, beginnings)
-    began: dict[tuple[str | None, str], str] = {}
+    began: dict[tuple[str | None, str, Change], str] = {}
     for incident in incidents:
         few = incident["streams"] if 2 * len(incident["streams"]) <= incident["known"] else []
         for stream, feature in product(few, incident["features"]):
-            began.setdefault((stream, feature["feature"]), incident["since"])
+            began.setdefault((stream, feature["feature"], _change(feature)), incident["since"])
     dated = [
-        replace(each, since=since, by=None) if (since := began.get((each.stream, each.feature))) else each
+        replace(each, since=since, by=None) if (since := began.get((each.stream, each.feature, each.change))) else each
         for each in result.unlike
     ]
     return replace(result, unlike=dated)
+
+
+def _change(feature: IncidentFeature) -> Change:
+    """Return how a feature changed by an incident."""
+    if "ratio" in feature and not feature.get("beside"):
+        return "varies more" if feature["ratio"] > 1 else "varies less"
+    return "high" if feature["usual"] is None or feature["value"] > feature["usual"] else "low"

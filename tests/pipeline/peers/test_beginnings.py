@@ -25,7 +25,9 @@ def of(events, feature="x", change="high", newest=30):
     found = Beginnings({"p0:a": time(newest)})
     for event in events:
         found.read(event if isinstance(event, bytes | None) else orjson.dumps(event))
-    return found.of("p0:a", feature, change)
+    since, by = found.of("p0:a", feature, change)
+    assert not (since and by)
+    return since or (by and f"by {by}")
 
 
 def test_it_is_the_newest_drift_of_the_feature_in_that_direction():
@@ -53,10 +55,11 @@ def test_how_much_a_feature_varies_is_another_change_than_where_it_is():
     assert of(events, change="low") is None
 
 
-def test_another_range_has_directions_too():
+def test_by_another_range_a_feature_had_changed_in_that_direction():
     event = {"kind": "rescaled", "stream": "p0:a", "time": time(9), "feature": "x"}
     event |= {"range": [570, 670], "range_before": [5.7, 6.7]}
-    assert of([event]) == of([event], change="varies more") == time(9)
+    assert of([event]) == of([event], change="varies more") == f"by {time(9)}"
+    assert of([event, drift(("x", "moved", 1, 2), second=5)]) == time(5)
     assert of([event], change="low") is None
     assert of([event], "y") is None
 

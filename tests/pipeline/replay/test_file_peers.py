@@ -41,6 +41,18 @@ def test_since_when_a_stream_is_unlike_the_others_is_that_of_its_incident(tmp_pa
     assert unlike["since"] == incident["since"] and incident["since"].startswith("2026-03-03T10:")
 
 
+def test_a_later_change_the_other_way_is_not_since_when_it_is_unlike_them(tmp_path, printed):
+    fleet(tmp_path / "one.csv", 0, 700, off=12.0)
+    fleet(tmp_path / "two.csv", 700, 1_400, off=22.0)
+    fleet(tmp_path / "three.csv", 1_400, 2_100)
+    files = "one.csv", "two.csv", "three.csv"
+    found = orjson.loads(printed(run, "replay", *files, "--yes", "--json").out)
+    newest, *_, first = [each for each in found["incidents"] if each["streams"] == ["p0:dev-6"]]
+    assert newest["features"][0]["value"] < newest["features"][0]["usual"]
+    (unlike,) = found["peers"]["unlike"]
+    assert unlike["since"] == first["since"] and first["since"].startswith("2026-03-03T10:")
+
+
 def test_streams_that_are_alike_and_records_of_one_stream_name_none(tmp_path, printed):
     fleet(tmp_path / "own.csv", 0, 600, off=12.0)
     assert "unlike" not in printed(run, "replay", "own.csv", "--yes").out
