@@ -156,6 +156,12 @@ class Sign:
     until: float = 0.0
     """Of a drift: seconds at which there was a new baseline; infinite while there is none. Of a silence: its end."""
 
+    @property
+    def is_slight(self) -> bool:
+        """Whether it was a little beyond the usual values for a while, and no more."""
+        is_over = self.rule == "unlike" and self.ended > 0 and not self.is_learned
+        return is_over and bool(self.values) and not any(each.is_far for each in self.values.values())
+
 
 class NewCluster(NamedTuple):
     """A cluster that came."""

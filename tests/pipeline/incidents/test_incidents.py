@@ -891,9 +891,9 @@ NIGHTS = split("p1:d1", 100, 1, {"heat": 60.0, "load": 5.0}, {"heat": 12.0, "loa
 
 
 @pytest.mark.parametrize(("heat", "usual", "kind", "severity"), [
-    (12.1, 12.2, "new_kind", "info"), (14.0, 12.2, "broke", "critical"),
+    (12.1, 12.2, "new_kind", "info"), (14.0, 12.2, "broke", "warning"), (16.0, 12.2, "broke", "critical"),
     # Of many scales, and none that is known.
-    (0.0011, 0.0012, "broke", "critical"),
+    (0.0011, 0.0012, "broke", "warning"),
 ])  # fmt: skip
 def test_records_at_night_that_hardly_differ_beside_what_comes_by_day_are_no_break(heat, usual, kind, severity):
     made, over = alert("p1:d1", 1_500, unlike=5.0, records=5.0), alert("p1:d1", 1_600, kind="cleared", outside=0.0)
