@@ -51,6 +51,8 @@ class DriftFeature(TypedDict):
     """``after - before``, in spreads; 0 where the spread is."""
     ratio: float
     """How many times as much the feature varies since."""
+    steps: NotRequired[bool]
+    """True where `ratio` is of how far it goes from record to record."""
     evidence: NotRequired[float]
     """How far the evidence is beyond its threshold, where 1 is at it; of ``drift`` alone."""
 

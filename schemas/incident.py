@@ -21,6 +21,8 @@ class IncidentFeature(TypedDict):
     """Its mean before; null where no drift says it."""
     ratio: NotRequired[float]
     """How many times as much it varies since, where its mean hardly moved; at most 0.05 of one that is stuck."""
+    steps: NotRequired[bool]
+    """True where `ratio` is of how far it goes from record to record."""
     beside: NotRequired[bool]
     """True where usual is what the other features of records, and the hour, say; `ratio` is of how far off it is."""
 

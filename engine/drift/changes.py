@@ -54,6 +54,8 @@ class ChangedChannel:
         Standard deviation before.
     ratio : float
         How many times as much it varies since.
+    steps : bool
+        Whether that is from record to record, about a wave that may be as it was.
     """
 
     channel: int
@@ -63,6 +65,7 @@ class ChangedChannel:
     after: float
     spread: float
     ratio: float
+    steps: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -289,7 +292,7 @@ def changed_unit(state: WatchState, rules: Rules, k: int, each: FloatArray, shar
                 after[c] = now if is_far else means[c]
                 change = "moved" if steps == "far" else "widened" if steps == "noisy" else "narrowed"
                 found = float(means[c]), float(after[c]), float(spreads[c]), ratio
-                channels.append(ChangedChannel(c, change, rough, *found))
+                channels.append(ChangedChannel(c, change, rough, *found, steps == "noisy"))
                 continue
             moved = s >= CLEAR or s >= q
             change = "moved" if moved else "widened" if state.size_cusum[one] > 0.0 else "narrowed"

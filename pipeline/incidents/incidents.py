@@ -374,6 +374,9 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         }
         for name in (noise if found else varies)
     ]
+    for each in other:
+        if varies[each["feature"]].steps:
+            each["steps"] = True
     listed = [*other, *found][:SHOWN]
     for each in listed if all(episode.is_beside for episode in group) else ():
         each["beside"] = True

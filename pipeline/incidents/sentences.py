@@ -6,7 +6,7 @@ from typing import Final
 from resonance.pipeline.errors import minute, number, second
 from resonance.pipeline.incidents.grouping import Episode
 from resonance.pipeline.incidents.merging import MANY
-from resonance.pipeline.incidents.signs import STUCK, Sign, rounded
+from resonance.pipeline.incidents.signs import STUCK, Sign, rounded, varying
 from resonance.pipeline.incidents.units import Rescaled
 from resonance.pipeline.task.alerts.sentences import length
 from resonance.pipeline.timestamps import canonical
@@ -41,7 +41,7 @@ def _value(each: IncidentFeature) -> str:
         usual = f" where {number(each['usual'])} would be usual" if each["usual"] is not None else ""
         return f"{each['feature']} {number(each['value'])}{usual}"
     if "ratio" in each and each["ratio"] > STUCK:
-        return f"{each['feature']} varies {number(each['ratio'])} times as much"
+        return f"{each['feature']} {varying(each['ratio'], is_steps=each.get('steps', False))}"
     # Of a feature that is stuck the news is not where.
     how, often = ("stays at ", "varies about ") if "ratio" in each else ("", "")
     value, usual = number(each["value"]), "" if each["usual"] is None else number(each["usual"])

@@ -392,7 +392,7 @@ def _moves(changes: Container[str], is_beside: bool, *events: Mapping[str, Any] 
                 # Of the same cluster and what it was, or the whole stream, where that is in both: each has a mean.
                 name, place = feature["feature"], (unit["cluster"], unit.get("was"))
                 if feature["change"] in changes and (name not in own or (name in found and found[name][0] == place)):
-                    own[name] = place, Move(*map(float, _MOVED(feature)))
+                    own[name] = place, _move(feature)
         found |= own
     return {name: move for name, (_, move) in found.items()}
 
@@ -400,7 +400,12 @@ def _moves(changes: Container[str], is_beside: bool, *events: Mapping[str, Any] 
 def _instead(ended: Mapping[str, Any] | None) -> dict[str, Move]:
     """Return the features in which the first cluster that took the place of another differs from that."""
     taken = [unit for unit in (ended or {}).get("units", ()) if "was" in unit]
-    return {each["feature"]: Move(*map(float, _MOVED(each))) for unit in taken[:1] for each in unit["features"]}
+    return {each["feature"]: _move(each) for unit in taken[:1] for each in unit["features"]}
+
+
+def _move(feature: Mapping[str, Any]) -> Move:
+    before, after, shift, ratio = map(float, _MOVED(feature))
+    return Move(before, after, shift, ratio, bool(feature.get("steps")))
 
 
 def _begin_with_clusters(

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from resonance.pipeline.errors import number
 from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.schemas import AlertSeverity
 
@@ -33,6 +34,12 @@ def rounded(mean: float, other: float) -> float:
     return 0.0 if abs(mean) <= (BEYOND if mean * other < 0 else NEXT_TO) * abs(other) else mean
 
 
+def varying(ratio: float, *, is_steps: bool) -> str:
+    """Say how many times as much a feature varies, or as far it goes from record to record."""
+    much = "as far from record to record" if is_steps else "as much"
+    return f"{'jumps' if is_steps else 'varies'} {number(ratio)} times {much}"
+
+
 class Move(NamedTuple):
     """How a feature moved by a drift."""
 
@@ -42,12 +49,14 @@ class Move(NamedTuple):
     """In spreads, with its sign."""
     ratio: float
     """How many times as much it varies."""
+    steps: bool = False
+    """Whether that is from record to record."""
 
     def up_to(self, later: "Move") -> "Move":
         """Return the whole way, where a later move goes on; how much the feature varies that knows better."""
         way = self.after - self.before
         shift = self.shift * (later.after - self.before) / way if way else later.shift
-        return Move(self.before, later.after, shift, later.ratio)
+        return Move(self.before, later.after, shift, later.ratio, later.steps)
 
     @property
     def place(self) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from resonance.pipeline.errors import number, second
-from resonance.pipeline.incidents.signs import stuck_at
+from resonance.pipeline.incidents.signs import stuck_at, varying
 from resonance.schemas import DriftEvent, DriftFeature, DriftUnit
 
 SHOWN: Final = 2
@@ -101,7 +101,7 @@ def _feature(each: DriftFeature) -> str:
         return f"{each['feature']} {number(each['before'])} -> {number(each['after'])}{shift}"
     if each["ratio"] == 0.0:
         return f"{each['feature']} stays at {number(stuck_at(each['before'], each['after']))}"
-    return f"{each['feature']} varies {number(each['ratio'])} times as much"
+    return f"{each['feature']} {varying(each['ratio'], is_steps=each.get('steps', False))}"
 
 
 def _ended(event: DriftEvent) -> str:

@@ -43,6 +43,7 @@ def test_what_is_stuck_or_noisy_on_a_wave_is_reported(fault, change, seed):
         assert changes[0].record < (6_045 if fault == "stuck" else 6_300)
         assert abs(unit.since.offset / 2 - 6_000) < (8 if fault == "stuck" else 100)
         after = pytest.approx(X[6_000, 1], abs=0.02)
+        assert channel.steps is (fault == "noisy")
         assert channel.ratio > 2.5 if fault == "noisy" else (channel.ratio == 0.0 and channel.after == after)
 
 

@@ -156,4 +156,6 @@ def _feature(name: str, channel: ChangedChannel, before: float, after: float, sp
     }
     if channel.evidence:
         described["evidence"] = channel.evidence
+    if channel.steps:
+        described["steps"] = True
     return described

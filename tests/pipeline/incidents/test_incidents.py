@@ -720,6 +720,7 @@ def changed(name, kind, **members):
     (0.4, 6.8, "broke 2026-05-06 04:56:00, heat varies 6.8 times as much"),
     (0.4, 2.4, "at a new level since 2026-05-06 04:56:00, heat 8, usually 6.2"),
     (3.4, 6.8, "at a new level since 2026-05-06 04:56:00, heat 6.5, usually 6.2"),
+    (0.4, 6.9, "broke 2026-05-06 04:56:00, heat jumps 6.9 times as far from record to record"),
     (2.9, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies about 6.2"),
     (9.4, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies about 6.2"),
     # It varies as much less as it has become smaller.
@@ -728,7 +729,7 @@ def changed(name, kind, **members):
 def test_noise_and_a_stuck_sensor_are_no_new_level(shift, ratio, said):
     started = drift("p1:d1", 310, heat=(6.2, 8.0, 2.5))
     kind = "moved" if abs(shift) > 0.5 else "widened"
-    units = changed("heat", kind, shift=shift, ratio=ratio, after=6.5 if shift > 0 else 0.3)
+    units = changed("heat", kind, shift=shift, ratio=ratio, steps=ratio == 6.9, after=6.5 if shift > 0 else 0.3)
     settled = output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=units)
     shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared")
     (found,) = incidents(*shown, started, settled)

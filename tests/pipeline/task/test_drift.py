@@ -180,6 +180,10 @@ SINCE = ", since about offset 2,118 (08:00:10), seen at 2,613"
         ),
         (event_of(unit(None, "widened", WIDER), scope="stream"), f"p2 widened: cpu varies 1.7 times as much{SINCE}"),
         (
+            event_of(unit(None, "widened", WIDER | {"steps": True}), scope="stream"),
+            f"p2 widened: cpu jumps 1.7 times as far from record to record{SINCE}",
+        ),
+        (
             event_of(unit(None, "narrowed", WIDER | {"change": "narrowed", "ratio": 0.0}), scope="stream"),
             f"p2 narrowed: cpu stays at 1{SINCE}",
         ),
