@@ -24,7 +24,7 @@ _LEAST_HALF = 0.1
 
 @jit
 def _inflation(sums, mean, variance, known, records, late, leaps):
-    """Return the long-run variance by the variance, from the means of blocks; infinite where it is not known yet.
+    """Return the long-run variance by the variance, from the means of blocks; the more, the less well it is known.
 
     `sums` are those of their squares, and of their products with the one before. `known` is what it was before the last
     change, 0 for nothing, and stays that as long as so few records cannot show it; if it is `late`, it is believed as
@@ -42,7 +42,7 @@ def _inflation(sums, mean, variance, known, records, late, leaps):
     if known > 0.0:
         most = min(most, 2.0 * known)
     elif t > most and not late:
-        return np.inf
+        return t * (t / most) ** 2 if leaps > 0 else np.inf
     return min(max(t, 1.0), most)
 
 

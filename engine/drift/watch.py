@@ -30,7 +30,7 @@ from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import require, stored_fields
 
-REVISION: Final = 8
+REVISION: Final = 9
 """Raised with every change that alters what a watch reports, or the members of its state."""
 
 KIND: Final = "drift"

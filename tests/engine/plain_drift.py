@@ -767,7 +767,7 @@ class PlainDrift:
         if known > 0:
             most = min(most, 2 * known)
         elif t > most and not late:
-            return inf
+            return t * (t / most) ** 2 if self.leaps else inf
         return min(max(t, 1.0), most)
 
     def close_block(self, unit: Unit, offset: int) -> bool:

@@ -6,6 +6,7 @@ from resonance.engine.drift import DriftWatch
 from resonance.engine.prepare import REVISION as PREPARATION
 from resonance.engine.prepare import Preparation
 from resonance.engine.state import unpack
+from scipy.signal import lfilter
 
 from tests.engine.watched import clusters, learn, stream, wave
 
@@ -227,3 +228,26 @@ def test_what_is_off_each_weekend_is_known_after_two(seed):
     changes, _ = learn(DriftWatch(2, returning=2, leaps=1), X, np.zeros(len(X), int), found=list)
     drifts = [change.record for change in changes if change.kind == "drift"]
     assert len(drifts) <= 3 and max(drifts) < 2 * 2_016
+
+
+@pytest.mark.parametrize("creeps", [True, False])
+def test_a_creep_on_a_wave_is_seen_beside_a_feature_that_wanders(creeps):
+    found, n = 0, 5_760
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        day = np.exp(-(((np.arange(n) % 288) / 12 - 14) ** 2) / 25)
+        weekend = np.where(np.arange(n) // 288 % 7 >= 5, 0.55, 1.0)
+        own, other = (lfilter([1.0], [1.0, -phi], rng.standard_normal(n)) for phi in (0.9, 0.99))
+        load = 7.0 * day * weekend + own / own.std() + creeps * 24.0 * np.clip((np.arange(n) - 1_440) / 3_456, 0.0, 1.0)
+        X, at = np.column_stack((load, other / other.std())), np.arange(n)
+        watch, changes = DriftWatch(2, returning=2, leaps=1, relations=1), []
+        while watch.records < n:
+            part = slice(watch.records, min(watch.records + min(watch.room, 512), n))
+            changes += watch.learn(X[part], np.zeros(len(at[part]), np.int64), at[part], at[part] * 300_000, None)
+            if watch.wants_cells(list):
+                watch.take_cells([])
+        drifts = [change.record for change in changes if change.kind == "drift"]
+        assert all(record > 1_440 for record in drifts)
+        found += bool(drifts)
+    # The first weekend may be one.
+    assert found >= 6 if creeps else found <= 1
