@@ -132,7 +132,8 @@ def _is_next(value: Value, name: str, clusters: Sequence[NewCluster]) -> bool:
 
     Clusters with a single value each, and the value itself, show the steps. Whole ones may stand for kinds.
     """
-    means = {each.centre[name] for each in clusters if each.spread.get(name, inf) <= POINT * abs(each.centre[name])}
+    known = [(each.centre[name], each.spread.get(name, inf)) for each in clusters if name in each.centre]
+    means = {mean for mean, spread in known if spread <= POINT * abs(mean)}
     points = sorted({*means, value.value})
     gaps = [after - before for before, after in pairwise(points) if after - before > POINT * abs(after)]
     if len(gaps) < 2 or all(abs(each - round(each)) <= POINT for each in points):

@@ -167,6 +167,16 @@ def test_what_comes_beside_what_was_there_is_no_break():
         assert incidents(NIGHTS, made, emerged("p1:d1", 310, heat=heat, load=0.0))[-1]["severity"] == severity
 
 
+@pytest.mark.parametrize("shown", [
+    [named(alert("p1:d1", 300), heat=(38.0, 6.2))],
+    [alert("p1:d1", 300), emerged("p1:d1", 310, 1, heat=38.0, load=2.0)],
+    [named(alert("p1:d1", 300), heat=(38.0, 6.2)), drift("p1:d1", 310, heat=(6.2, 38.0))],
+])  # fmt: skip
+def test_clusters_from_before_a_stream_had_a_feature_say_nothing_of_it(shown):
+    (found,) = incidents(emerged("p1:d1", 20, 0, load=2.0), *shown)
+    assert (found["kind"], found["features"][:1]) == ("broke", incidents(*shown)[0]["features"][:1])
+
+
 @pytest.mark.parametrize(("heat", "kind"), [(150.0, "broke"), (50.5, "broke"), (54.0, "like_others")])
 def test_records_are_as_others_have_them_only_where_what_changed_is_too(heat, kind):
     same = {f"of{n}": 5.0 for n in range(9)}
