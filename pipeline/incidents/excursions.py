@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
-from resonance.pipeline.incidents.agreement import ALIKE, alike
+from resonance.pipeline.incidents.agreement import are_alike
 from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, COMPARED, WINDOW_RECORDS, Episode, together
 from resonance.pipeline.incidents.signs import NewCluster, Sign, Value, describes
 from resonance.pipeline.incidents.units import MOST_CENTRES
@@ -219,12 +219,12 @@ def groups(
     for group, own in divided:
         # What few of a group show is by itself, or with an incident of as few.
         whole = {id(episode) for episode in group}
-        left = [each for each in own if each.is_common or id(each) in whole]
-        is_left = len(left) == len(own) or len(left) > SEVERAL
-        if is_left and 2 * len(left) >= largest:
+        left, few = list[Episode](), list[Episode]()
+        for each in own:
+            (left if each.is_common or id(each) in whole else few).append(each)
+        if (not few or len(left) > SEVERAL) and 2 * len(left) >= largest:
             result.append(left)
-            # It is not with what is left of the group.
-            parts += [each for each in own if not (each.is_common or id(each) in whole)]
+            parts += few
         else:
             parts += own
     result += together(sorted(parts, key=lambda each: (each.began, each.place)))
@@ -302,7 +302,7 @@ def _parts(
 def _is_common(sign: Sign, episode: Episode, group: Sequence[Episode]) -> bool:
     """Whether other streams of a group are off as a sign of one of them is, wherever these streams have been."""
     others = (each for each in group[:COMPARED] if each.place != episode.place)
-    same = (each for each in others if any((alike(sign.values, one.values) or 0.0) >= ALIKE for one in each.signs))
+    same = (each for each in others if any(are_alike(sign.values, one.values) for one in each.signs))
     return len([*islice(same, SEVERAL)]) == SEVERAL
 
 
@@ -347,7 +347,7 @@ def _rejoined(groups: Iterable[list[Episode]]) -> list[list[Episode]]:
             if onset > sign.onset + near:
                 break
             is_other = place != episode.place and other.is_passage == sign.is_passage
-            count[at] += is_other and (alike(sign.values, other.values) or 0.0) >= ALIKE
+            count[at] += is_other and are_alike(sign.values, other.values)
         for at, several in count.most_common(1):
             own = next((each for each in result[at] if each.place == episode.place), None)
             if several >= SEVERAL and own is not None:

@@ -6,10 +6,9 @@ from typing import Final
 from resonance.pipeline.errors import minute, number, second
 from resonance.pipeline.incidents.grouping import Episode
 from resonance.pipeline.incidents.merging import MANY
-from resonance.pipeline.incidents.signs import STUCK, Sign, rounded, varying
+from resonance.pipeline.incidents.signs import STUCK, Sign, rounded, stamp, varying
 from resonance.pipeline.incidents.units import Rescaled
 from resonance.pipeline.task.alerts.sentences import length
-from resonance.pipeline.timestamps import canonical
 from resonance.schemas import Incident, IncidentFeature
 
 SHOWN: Final = 4
@@ -52,7 +51,7 @@ def _value(each: IncidentFeature) -> str:
 def _swings(group: Sequence[Episode], since: str) -> str:
     """Say that streams go to and fro: their drifts end where they have been."""
     newest = max(sign.onset for each in group for sign in each.signs)
-    last = since and f", last {minute(canonical(round(1000 * newest)))}"
+    last = since and f", last {minute(stamp(newest))}"
     seen = [*group[0].places.items()][:SHOWN]
     ends = ((name, rounded(low, high), rounded(high, low)) for name, (low, high) in seen)
     places = ", ".join(f"{name} {number(low)} to {number(high)}" for name, low, high in ends)
@@ -91,7 +90,7 @@ def cause_of(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode]
     behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
     came = [sign for sign in signs if sign.rule in ("unlike", "silent")]
     is_again = incident["kind"] in ("back", "silent") and len({sign.place for sign in came}) < len(came)
-    last = at and is_again and f", last {minute(canonical(round(1000 * max(sign.onset for sign in came))))}"
+    last = at and is_again and f", last {minute(stamp(max(sign.onset for sign in came)))}"
     often = f", {len(came):,} times{last}" if is_again else ""
     if unit is not None:
         how = f"{values}: Fahrenheit or Celsius" if unit.is_degrees else f"x {number(unit.factor)}"
@@ -109,7 +108,7 @@ def cause_of(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode]
     # What seems to have begun before what it takes back was seen after that.
     backs = [sign.onset if sign.onset > each.began else sign.time for each in group if (sign := each.back) is not None]
     if incident["kind"] == "drifted" and len(backs) == len(group):
-        return f"drifted{since}{behind}; back" + (f" since {minute(canonical(round(1000 * max(backs))))}" if at else "")
+        return f"drifted{since}{behind}; back" + (f" since {minute(stamp(max(backs)))}" if at else "")
     if incident["kind"] == "drifted" and all(each.turns for each in group):
         return _swings(group, since)
     if incident["kind"] == "drifted" and (behind or not signs[0].text):

@@ -187,10 +187,15 @@ class NewCluster(NamedTuple):
     @property
     def sign(self) -> Sign:
         """The cluster as a sign, which only counts where no alert opens."""
-        stamp = canonical(round(1000 * self.time))
+        time = stamp(self.time)
         return Sign(
-            self.key, self.stream, self.stream, "emerged", "info", self.time, self.onset, stamp, centre=self.centre
+            self.key, self.stream, self.stream, "emerged", "info", self.time, self.onset, time, centre=self.centre
         )
+
+
+def stamp(time: float) -> str:
+    """Return seconds as the time of an output."""
+    return canonical(round(1000 * time))
 
 
 def seconds(time: str) -> float:

@@ -169,7 +169,6 @@ def test_what_comes_beside_what_was_there_is_no_break():
 
 @pytest.mark.parametrize("shown", [
     [named(alert("p1:d1", 300), heat=(38.0, 6.2))],
-    [alert("p1:d1", 300), emerged("p1:d1", 310, 1, heat=38.0, load=2.0)],
     [named(alert("p1:d1", 300), heat=(38.0, 6.2)), drift("p1:d1", 310, heat=(6.2, 38.0))],
 ])  # fmt: skip
 def test_clusters_from_before_a_stream_had_a_feature_say_nothing_of_it(shown):
