@@ -150,8 +150,8 @@ def _is_beside(one: NewCluster, other: NewCluster, spans: Mapping[str, float]) -
     )
 
 
-def beside(moves: dict[str, Move], clusters: Sequence[NewCluster]) -> dict[str, Move]:
-    """Return the moves that are some beside what the stream has had; their spreads are no finer than what that says.
+def not_little(moves: dict[str, Move], clusters: Sequence[NewCluster]) -> dict[str, Move]:
+    """Return the moves that are not little beside what the stream has had, in spreads no finer than that says.
 
     A rare count that is nearly always 0 in one cluster varies by next to nothing there, as a mean of logarithms.
     """

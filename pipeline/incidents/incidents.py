@@ -16,7 +16,7 @@ from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, E
 from resonance.pipeline.incidents.merging import MANY, again, with_fleet, with_nameless
 from resonance.pipeline.incidents.sentences import SHOWN, cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
-from resonance.pipeline.incidents.signs import Move, Sign, Value, rounded, seconds, stamp
+from resonance.pipeline.incidents.signs import IN_ORDER, Move, Sign, Value, rounded, seconds, stamp
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.stream_keys import readable
@@ -85,7 +85,7 @@ class IncidentTable:
             unseen = self._signs.unseen(clusters)
             late = self._signs.late(clusters, unseen)
             excursions = Excursions.of([*signs, *late, *chain.from_iterable(unseen.values())], clusters)
-            signs = sorted([*signs, *excursions.far(late)], key=lambda sign: (sign.time, sign.place, sign.key))
+            signs = sorted([*signs, *excursions.far(late)], key=IN_ORDER)
             divided = with_fleet(together(episodes(signs, paces)), excursions, count)
             divided = again(groups(divided, excursions, unseen))
             begun = {each.stream: each.time for each in reversed(clusters)}
@@ -243,8 +243,7 @@ def _name_units(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
 
 
 def _ordered(group: Iterable[Episode]) -> list[Sign]:
-    signs = (sign for each in group for sign in (*each.signs, *each.later))
-    return sorted(signs, key=lambda sign: (sign.time, sign.place, sign.key))
+    return sorted((sign for each in group for sign in (*each.signs, *each.later)), key=IN_ORDER)
 
 
 def _category(group: Sequence[Episode], centres: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
@@ -421,11 +420,12 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
         is_far = any(each.is_far for each in group[0].values.values())
         if share >= ABRUPT or is_far or len(rules) > 1:
             return "broke"
-    is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster", "emerged"))
+    of_kinds = [sign for sign in signs if sign.rule in ("unlike", "new_cluster", "emerged")]
+    is_known = all(sign.is_known for sign in of_kinds)
     came = [sign for sign in signs if sign.rule == "unlike"]
     is_again = len({sign.place for sign in came}) < len(came)
     if "missing" in rules and is_known:
         return "other"  # What stands for a missing value may look like a drift, or a kind that is known.
-    if not rules & {"unlike", "new_cluster", "emerged"}:
+    if not of_kinds:
         return "drifted"
     return "back" if is_known and (is_again or not any(sign.is_beyond for sign in came)) else "new_kind"

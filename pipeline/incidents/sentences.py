@@ -84,12 +84,13 @@ def cause_of(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode]
     # Records of a file may have no time.
     at = f" {second(incident['since'])}" if incident["since"] >= "1971" else ""
     since = at and f" since{at}"
-    is_broken = incident["kind"] == "broke"
+    kind = incident["kind"]
+    is_broken = kind == "broke"
     values = ", ".join(map(_value, incident["features"][: 1 if is_broken else SHOWN]))
     keywords = next((sign.keywords for sign in signs if sign.keywords), ())
     behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
     came = [sign for sign in signs if sign.rule in ("unlike", "silent")]
-    is_again = incident["kind"] in ("back", "silent") and len({sign.place for sign in came}) < len(came)
+    is_again = kind in ("back", "silent") and len({sign.place for sign in came}) < len(came)
     last = at and is_again and f", last {minute(stamp(max(sign.onset for sign in came)))}"
     often = f", {len(came):,} times{last}" if is_again else ""
     if unit is not None:
@@ -99,23 +100,24 @@ def cause_of(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode]
         is_noise = any("ratio" in each for each in incident["features"][:1])
         how = f"at a new level{since}" if _is_settled(signs) and not is_noise else f"broke{at}"
         return f"{how}{behind}; alone among {incident['known']:,} streams"
-    if incident["kind"] == "like_others":
+    if kind == "like_others":
         return f"records as most other streams have them{since}{behind}"
     if group[0].family == "passage":
         return f"on the way between known kinds of records{since}{often}{behind}"
-    if incident["kind"] in ("new_kind", "back"):
-        return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{often}{behind}"
-    # What seems to have begun before what it takes back was seen after that.
-    backs = [sign.onset if sign.onset > each.began else sign.time for each in group if (sign := each.back) is not None]
-    if incident["kind"] == "drifted" and len(backs) == len(group):
-        return f"drifted{since}{behind}; back" + (f" since {minute(stamp(max(backs)))}" if at else "")
-    if incident["kind"] == "drifted" and all(each.turns for each in group):
-        return _swings(group, since)
-    if incident["kind"] == "drifted" and (behind or not signs[0].text):
-        return f"drifted{since}{behind}"
-    if incident["kind"] == "silent" and (text := _silence(signs, at, often)):
+    if kind in ("new_kind", "back"):
+        return f"a {'new' if kind == 'new_kind' else 'rare, known'} kind of records{since}{often}{behind}"
+    if kind == "drifted":
+        # What seems to have begun before what it takes back was seen after that.
+        backs = [sign.onset if sign.onset > each.began else sign.time for each in group if (sign := each.back)]
+        if len(backs) == len(group):
+            return f"drifted{since}{behind}; back" + (f" since {minute(stamp(max(backs)))}" if at else "")
+        if all(each.turns for each in group):
+            return _swings(group, since)
+        if behind or not signs[0].text:
+            return f"drifted{since}{behind}"
+    if kind == "silent" and (text := _silence(signs, at, often)):
         return text
-    if incident["kind"] == "other" and (lacks := list(dict.fromkeys(name for each in group for name in each.lacks))):
+    if kind == "other" and (lacks := list(dict.fromkeys(name for each in group for name in each.lacks))):
         return f"{', '.join(lacks)} missing{since}, {next(sign.text for sign in signs if sign.lacks)}"
     text = signs[0].text.removeprefix(f"{signs[0].stream} ")
     return f"{text}{since and ','}{since}"

@@ -6,15 +6,15 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any, Final, get_args
 
-from resonance.pipeline.incidents.differences import beside, is_little, named_by_cluster
+from resonance.pipeline.incidents.differences import is_little, named_by_cluster, not_little
 from resonance.pipeline.incidents.endings import ends_of
 from resonance.pipeline.incidents.passages import mark_new_ones, mark_passages
-from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, describes, seconds
-from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, heard, silences_of
+from resonance.pipeline.incidents.signs import IN_ORDER, Move, NewCluster, Sign, Value, describes, seconds, stream_of
+from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, ended_by, heard, silences_of
 from resonance.pipeline.task.alerts.alert_table import place_of
 from resonance.pipeline.task.alerts.sentences import one_of
 from resonance.schemas import AlertSeverity
@@ -193,26 +193,25 @@ class SignTable:
         """Return the clusters that came in each stream, by the first `PEERS` names."""
         found: dict[str, list[Mapping[str, float]]] = {}
         for cluster, (_, begun) in self._begun.items():
-            found.setdefault(cluster.rsplit("/", 2)[0], []).append(begun["centre"])
+            found.setdefault(stream_of(cluster), []).append(begun["centre"])
         return {stream: found[stream] for stream in sorted(found)[:PEERS]}
 
     def clusters(self) -> list[NewCluster]:
         """Return the clusters that came, of all streams, the earliest first."""
         paces, silences, found = self.paces(), silences_of(self._alerts, self._cleared), []
         for key, (_, begun) in self._begun.items():
-            stream, time = key.rsplit("/", 2)[0], seconds(begun["time"])
+            stream, time = stream_of(key), seconds(begun["time"])
             onset = heard(time - paces.get(stream, 0.0) * begun["size"], time, silences.get(stream, ()))
             found.append(NewCluster(key, stream, onset, time, begun["centre"], begun["spread"]))
-        return sorted(found, key=lambda each: (each.time, each.key))
+        return sorted(found, key=attrgetter("time", "key"))
 
     def unseen(self, clusters: Iterable[NewCluster]) -> dict[str, list[Sign]]:
         """Return those of the `clusters` that came while an alert `unlike` of their stream was open, by its key."""
         lasting: dict[str, list[tuple[float, float, str]]] = {}
         for key, (at, alert) in self._alerts.items():
             if alert["rule"] == "unlike":
-                cleared = self._cleared.get(key)
-                end = cleared[0][0] if cleared and cleared[1]["seq"] > alert["seq"] else inf
-                lasting.setdefault(alert["stream"], []).append((at[0], end, key))
+                cleared = ended_by(alert, self._cleared.get(key))
+                lasting.setdefault(alert["stream"], []).append((at[0], cleared[0][0] if cleared else inf, key))
         named = {alert.get("cluster") for _, alert in self._alerts.values()}
         found: dict[str, list[Sign]] = {}
         for cluster in clusters:
@@ -240,9 +239,8 @@ class SignTable:
 
     def prune(self) -> None:
         """Keep the `MOST` newest payloads of each kind."""
-        for table in (self._alerts, self._cleared, self._drifts, self._settled):
-            _prune(table)
-        for table in (self._begun, self._vanished, self._described, self._left):
+        of_clusters = self._begun, self._vanished, self._described, self._left
+        for table in (self._alerts, self._cleared, self._drifts, self._settled, *of_clusters):
             _prune(table)
 
     def signs(self, clusters: Iterable[NewCluster]) -> list[Sign]:
@@ -269,17 +267,13 @@ class SignTable:
             with suppress(*UNREADABLE):  # It is of no worker.
                 found += [sign] if (sign := make()) is not None else []
         _begin_with_clusters(found, own, paces)
-        left: dict[str, list[NewCluster]] = {}
-        for (name, _), (_, each) in self._left.items():
-            stream, time = name.rsplit("/", 2)[0], seconds(each["time"])
-            left.setdefault(stream, []).append(NewCluster(name, stream, time, time, each["centre"], each["spread"]))
-        for those in left.values():
-            those.sort(key=lambda each: (each.time, each.key))
-        for sign in found:
-            if sign.rule == "unlike" and is_little(sign, own.get(sign.place, ()), left.get(sign.place, ())):
+        left = self._left_clusters()
+        for sign in (each for each in found if each.rule == "unlike"):
+            known = own.get(sign.place, ()), left.get(sign.place, ())
+            if is_little(sign, *known):
                 sign.is_little, sign.severity = True, "info"
-            elif sign.rule == "unlike" and not sign.values:
-                sign.values = named_by_cluster(sign, own.get(sign.place, ()), left.get(sign.place, ()))
+            elif not sign.values:
+                sign.values = named_by_cluster(sign, *known)
         mark_passages(found, own, left, paces, self._now)
         mark_new_ones(found, own, left)
         silences = silences_of(self._alerts, self._cleared)
@@ -287,16 +281,20 @@ class SignTable:
             if sign.rule != "silent":
                 slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
-        return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
+        return sorted(found, key=IN_ORDER)
+
+    def _left_clusters(self) -> dict[str, list[NewCluster]]:
+        """Return what is left of the clusters of each stream that others split from, the earliest first."""
+        found: dict[str, list[NewCluster]] = {}
+        for (name, _), (_, each) in self._left.items():
+            stream, time = stream_of(name), seconds(each["time"])
+            found.setdefault(stream, []).append(NewCluster(name, stream, time, time, each["centre"], each["spread"]))
+        return {stream: sorted(own, key=attrgetter("time", "key")) for stream, own in found.items()}
 
     def _of_alert(self, alert: Mapping[str, Any], pace: float) -> Sign:
-        rule, since = alert["rule"], alert["since"]
-        time = seconds(since)
-        onset, centre, share, evidence, keywords = time, {}, 0.0, alert["evidence"], []
-        text = alert["text"]
-        records = evidence.get("records", 0.0)
-        if rule == "unlike":
-            share = evidence.get("unlike", records) / (records or 1.0)
+        rule, since, evidence = alert["rule"], alert["since"], alert["evidence"]
+        time, records = seconds(since), evidence.get("records", 0.0)
+        onset, centre, keywords = time, {}, []
         if "began" in alert:
             onset = seconds(alert["began"])
         elif rule in ("unlike", "unconfirmed"):
@@ -310,38 +308,32 @@ class SignTable:
                 onset = seconds(begun["time"]) - pace * begun["size"]
             if alert["cluster"] in self._described:
                 keywords = self._described[alert["cluster"]][1]["keywords"]
-        place, cleared = place_of(alert), self._cleared.get(alert["key"])
         onset = max(min(onset, time), min(time, 0.0))
-        # Times of records may go back.
-        is_open = cleared is None or cleared[1]["seq"] < alert["seq"]
-        at_end = cleared[1]["evidence"] if cleared and not is_open else {}
+        cleared = ended_by(alert, self._cleared.get(alert["key"]))
+        at_end = cleared[1]["evidence"] if cleared else {}
         silent = lasts = at_end.get("seconds", 0.0) if rule == "silent" else 0.0
-        if rule == "silent" and is_open and "seconds" in evidence:
+        if rule == "silent" and not cleared and "seconds" in evidence:
             lasts = max(self._now(alert["stream"]), time) - onset
+        until = onset + silent if silent else 0.0
         # A new cluster clears when it is no longer new, and a command clears when it runs.
-        is_known = cleared and not is_open and rule != "new_cluster" and "reason" not in cleared[1]
-        ended = onset + silent if silent else cleared[0][0] if cleared and is_known else 0.0
-        if rule == "missing":
-            # At its end it knows in how many records, and where they are too many of some from the beginning.
-            last = {**evidence, **at_end}
-            of = f" of {last['records']:,.0f}" if records else ""
-            count = f"in {last['missing']:,.0f}{of} records, " if of or "missing" in at_end else ""
-            usually = one_of(evidence["usual"], " of them" if count else " of the records")
-            text = f"{count}usually {f'in {usually}' if evidence['usual'] > 0 else 'never missing'}"
+        is_known = cleared and rule != "new_cluster" and "reason" not in cleared[1]
         stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))
-        large = evidence.get("share", 0.0) if rule == "new_cluster" else 0.0
-        if rule == "unlike" and stays:
+        unlike = count = share = 0.0
+        if rule == "new_cluster":
+            share = evidence.get("share", 0.0)
+        elif rule == "unlike":
+            unlike, count = evidence.get("unlike", records) / (records or 1.0), at_end.get("unlike", 0.0)
             # While it is open no alert says how many of the records a new cluster has.
-            large = at_end.get("unlike", 0.0) / (at_end.get("records", 0.0) or inf)
+            share = count / (at_end.get("records", 0.0) or inf) if stays else 0.0
         return Sign(
-            alert["key"], place, alert["stream"], rule, alert["severity"], time, onset, since,
-            text, centre=centre, keywords=keywords, is_open=is_open, unlike=share,
-            count=at_end.get("unlike", 0.0) if rule == "unlike" else 0.0,
+            alert["key"], place_of(alert), alert["stream"], rule, alert["severity"], time, onset, since,
+            _lacking(evidence, at_end) if rule == "missing" else alert["text"],
+            centre=centre, keywords=keywords, is_open=not cleared, unlike=unlike, count=count,
             is_known=bool(evidence.get("known")), lacks=str(alert["feature"]) if rule == "missing" else "",
-            until=onset + silent if silent else 0.0, silent=lasts, usual=evidence.get("usual_seconds", 0.0),
-            ended=ended,
+            until=until, silent=lasts, usual=evidence.get("usual_seconds", 0.0),
+            ended=until or (cleared[0][0] if cleared and is_known else 0.0),
             is_learned=stays or (rule == "new_cluster" and alert.get("cluster") not in self._vanished),
-            share=float(large),
+            share=float(share),
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 
@@ -364,7 +356,7 @@ class SignTable:
             # Its end also names what a wave has done meanwhile.
             moves, varies = ({name: each[name] for name in first if name in each} for each in (moves, varies))
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
-        some = beside(moves, [cluster for cluster in clusters if cluster.time <= onset])
+        some = not_little(moves, [cluster for cluster in clusters if cluster.time <= onset])
         is_little, moves = bool(moves) and not some and not varies, some or moves
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
@@ -379,6 +371,16 @@ class SignTable:
             ended=over if over < inf else 0.0,
             until=inf if ended is None else seconds(ended["time"]),
         )  # fmt: skip
+
+
+def _lacking(evidence: Mapping[str, Any], at_end: Mapping[str, Any]) -> str:
+    """Return in how many records a feature is missing, as an alert knows it at its end or so far, and usually."""
+    last = {**evidence, **at_end}
+    # In a row it knows that at its end; where they are too many of some, from the beginning.
+    of = f" of {last['records']:,.0f}" if evidence.get("records") else ""
+    count = f"in {last['missing']:,.0f}{of} records, " if of or "missing" in at_end else ""
+    usually = one_of(evidence["usual"], " of them" if count else " of the records")
+    return f"{count}usually {f'in {usually}' if evidence['usual'] > 0 else 'never missing'}"
 
 
 def _moves(changes: Container[str], is_beside: bool, *events: Mapping[str, Any] | None) -> dict[str, Move]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from resonance.pipeline.errors import number
@@ -191,6 +192,15 @@ class NewCluster(NamedTuple):
         return Sign(
             self.key, self.stream, self.stream, "emerged", "info", self.time, self.onset, time, centre=self.centre
         )
+
+
+IN_ORDER: Final = attrgetter("time", "place", "key")
+"""The order of signs."""
+
+
+def stream_of(cluster: str) -> str:
+    """Return the stream of a cluster, by its name."""
+    return cluster.rsplit("/", 2)[0]
 
 
 def stamp(time: float) -> str:
