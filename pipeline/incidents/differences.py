@@ -14,7 +14,7 @@ SLIGHT: Final = 0.02
 """Part of what a feature has had in all clusters of its stream by which a value is hardly another."""
 
 BESIDE: Final = 0.05
-"""The same of the mean of a cluster that comes beside another: where it is no alert says."""
+"""The same of the mean of a cluster that comes beside another: no alert says where its records are."""
 
 SCALES: Final = 1e4
 """How many times a value what its feature has had may be at most, so that both are of one scale."""

@@ -80,7 +80,7 @@ class _Others(NamedTuple):
     """At all."""
 
     def is_few(self, streams: int) -> bool:
-        """Whether few of so many that changed together are there; of two to one side none is unlike the other."""
+        """Whether few of so many streams that changed together are there; of two neither is unlike the other."""
         others = self.aside if streams == 2 else self.far
         return not others or 2 * (others + 1) < streams
 
@@ -129,7 +129,7 @@ class Excursions:
         return result
 
     def apart(self, sign: Sign, streams: int) -> dict[str, tuple[Value, bool]]:
-        """Return the features that few of so many streams that changed together have so: what they were, if alone."""
+        """Return the features that few of so many streams have as a sign has them: what they were, and if it is alone."""
         found = self._features.get(sign.key, {})
         few = {
             name: (each.value, others.is_alone(streams))
@@ -253,7 +253,7 @@ def _divided(group: Sequence[Episode], excursions: Excursions, unseen: Mapping[s
 def _parts(
     episode: Episode, excursions: Excursions, unseen: Mapping[str, Sequence[Sign]], group: Sequence[Episode]
 ) -> list[Episode]:
-    """Return an episode of a group, or what it has in common with most of the streams of this, and what not."""
+    """Return an episode of a group whole, or in parts: what it has in common with most of the group, and its own."""
     hidden = [replace(each, is_open=sign.is_open) for sign in episode.signs for each in unseen.get(sign.key, ())]
     signs = [*episode.signs, *hidden]
     far = {
@@ -309,7 +309,7 @@ def _is_common(sign: Sign, episode: Episode, group: Sequence[Episode]) -> bool:
 def _named_by_alerts(
     sign: Sign, signs: Iterable[Sign], features: dict[str, tuple[Value, bool]]
 ) -> dict[str, tuple[Value, bool]]:
-    """Return of the features of a new cluster those that an alert names whose record is of it, where there is one.
+    """Return the features of a new cluster that an alert on one of its records names; all where there is no such alert.
 
     The alert knows what its cluster has been until then; of clusters only their first records are known.
     """
@@ -325,7 +325,7 @@ def _named_by_alerts(
 
 
 def _rejoined(groups: Iterable[list[Episode]]) -> list[list[Episode]]:
-    """Return groups that have what one of their streams shows later as others of them do at about that time."""
+    """Return groups with what one of their streams shows by itself, where others of the group show it at that time."""
     result = [*groups]
     shown = [
         (sign.onset, at, episode.place, sign)

@@ -132,9 +132,9 @@ def _incident(
     centres: Mapping[str, Sequence[Mapping[str, float]]],
     larger: Collection[Incident],
 ) -> Incident:
-    """Return what happened to a group, without its streams in the text; `larger` has the incidents of several streams.
+    """Return the incident of a group, without its streams in the text.
 
-    Those take the stream of a smaller one that shows the same in the end.
+    The `larger` ones, of several streams, take the stream of a smaller one that shows the same in the end.
     """
     ordered = sorted(group, key=lambda each: (each.began, each.place))
     signs = _ordered(group)
@@ -216,7 +216,7 @@ def _severity(group: Sequence[Episode], urgent: Iterable[Sign]) -> AlertSeverity
 
 
 def _meanwhile(signs: Iterable[Sign], larger: Incident) -> set[str]:
-    """Return the features that, when a drift had settled, had gone the way that they went in an incident meanwhile."""
+    """Return the features that only the ends of drifts name, and that went so in a larger incident meanwhile."""
     began = seconds(larger["since"])
     ways = {each["feature"]: each["value"] - (each["usual"] or 0.0) for each in larger["features"]}
     drifts = [sign for sign in signs if sign.onset <= began <= sign.until]

@@ -18,7 +18,7 @@ _Change = tuple[float, list[Episode], dict[str, list[Sign]]]
 
 
 def with_nameless(found: Iterable[list[Episode]], nameless: Sequence[Episode], streams: int) -> list[list[Episode]]:
-    """Return groups where those that are of most of so many streams with what begins with them also have that.
+    """Return groups; one that has most streams together with the nameless episodes of its time takes these.
 
     Records that are unlike all before, by no feature and soon over, are nothing by themselves.
     """
@@ -33,7 +33,7 @@ def with_nameless(found: Iterable[list[Episode]], nameless: Sequence[Episode], s
 
 
 def with_fleet(found: Iterable[list[Episode]], excursions: Excursions, streams: int) -> list[list[Episode]]:
-    """Return groups where what goes with a change of most of so many streams meanwhile is of that.
+    """Return groups; a change of most streams takes what goes with it meanwhile.
 
     The watch of a stream sees what all of them share, such as weather or a wave of days, at a time of its own.
     """
@@ -57,7 +57,7 @@ def with_fleet(found: Iterable[list[Episode]], excursions: Excursions, streams: 
 
 
 def _left(episode: Episode, changes: Sequence[_Change], excursions: Excursions) -> Episode:
-    """Return what of drifts is of their stream alone; those of which nothing is go to the fleet that they are with."""
+    """Return what of some drifts is of their stream alone; a drift without any joins the fleet that it goes with."""
     left, alone = Episode(episode.place, episode.pace, later=episode.later), set[str]()
     for whole in episode.signs:
         # What has been of the stream alone stays so.

@@ -16,7 +16,7 @@ SEVERAL: Final = 2
 """Other times at which records were on their way alike: what comes once or twice is news."""
 
 COMPARED: Final = 200
-"""Ways before and behind with which one is compared, the nearest; newest clusters between which it may be."""
+"""Nearest ways before and behind with which one is compared, and newest clusters between which it may be."""
 
 
 def mark_passages(

@@ -29,13 +29,13 @@ PEERS: Final = 200
 """Streams of a fleet with which one that broke is compared."""
 
 UNMOVED: Final = 1e-6
-"""Spreads from where it was at which a feature that is stuck has always been there, but for a rare count."""
+"""Most spreads from where it was of a stuck feature that has always been there, but for a rare count."""
 
 LATE_RECORDS: Final = 5_000
 """Records without a new cluster after which one that is far from all others is news, however few records it has."""
 
 SOON_RECORDS: Final = 90
-"""Records of a stream until its first unlike ones are a cluster, or more: what began earlier is another matter."""
+"""Most records from the first unlike ones of a stream until they are a cluster: earlier ones are another matter."""
 
 _VARIES: Final = ("widened", "narrowed")
 

@@ -19,7 +19,7 @@ BEYOND: Final = 1e-3
 """Part of another mean by which one that is on the other side of 0 is 0."""
 
 NEXT_TO: Final = 1e-6
-"""The same of one on the same side: smaller ones are in another unit rather."""
+"""The same on the same side of 0, where a larger part may be another unit."""
 
 LITTLE: Final = 1e-4
 """Part of the way from where it was by which a feature that is stuck at 0 may seem to be beside it."""
@@ -54,7 +54,7 @@ class Move(NamedTuple):
     """Whether that is from record to record."""
 
     def up_to(self, later: "Move") -> "Move":
-        """Return the whole way, where a later move goes on; how much the feature varies that knows better."""
+        """Return the whole way where a later move goes on, which knows better how much the feature varies."""
         way = self.after - self.before
         shift = self.shift * (later.after - self.before) / way if way else later.shift
         return Move(self.before, later.after, shift, later.ratio, later.steps)
