@@ -129,7 +129,7 @@ class Excursions:
         return result
 
     def apart(self, sign: Sign, streams: int) -> dict[str, tuple[Value, bool]]:
-        """Return the features that few of so many streams have as a sign has them: what they were, and if it is alone."""
+        """Return the features that few of so many streams have as a sign has them, with whether it is alone."""
         found = self._features.get(sign.key, {})
         few = {
             name: (each.value, others.is_alone(streams))

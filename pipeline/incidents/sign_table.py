@@ -101,20 +101,7 @@ class SignTable:
             elif kind == "drift_events":
                 self._drift(payload, at)
             elif kind == "cluster_events":
-                if payload["kind"] in ("emerged", "split"):
-                    after = {each["id"]: each for each in payload["after"]}
-                    begun = after.pop(payload["cluster"])
-                    # Most records of what splits off are older than the split.
-                    size = float(begun["size"]) if payload["kind"] == "emerged" else 0.0
-                    own = {"size": size, **_extent(begun), "time": payload["time"]}
-                    _put(self._begun, payload["cluster"], at, own)
-                    for name, left in after.items():
-                        _put(self._left, (name, place), at, {**_extent(left), "time": payload["time"]})
-                elif payload["kind"] == "vanished":
-                    _put(self._vanished, payload["cluster"], at, {})
-                elif payload["kind"] == "described":
-                    found = {"keywords": [*map(str, payload["after"][0]["keywords"])]}
-                    _put(self._described, payload["cluster"], (*at, int(payload["seq"])), found)
+                self._cluster(payload, at)
             else:
                 return
             self._paces = None
@@ -157,6 +144,22 @@ class SignTable:
             _put(self._drifts, (stream, version, seq), at, payload)
         elif payload["kind"] in ("settled", "recovered"):
             _put(self._settled, (stream, version, payload["opened"]), at, payload)
+
+    def _cluster(self, payload: Mapping[str, Any], at: Place) -> None:
+        kind, name = payload["kind"], payload["cluster"]
+        if kind in ("emerged", "split"):
+            after = {each["id"]: each for each in payload["after"]}
+            begun = after.pop(name)
+            # Most records of what splits off are older than the split.
+            size = float(begun["size"]) if kind == "emerged" else 0.0
+            _put(self._begun, name, at, {"size": size, **_extent(begun), "time": payload["time"]})
+            for other, left in after.items():
+                _put(self._left, (other, at), at, {**_extent(left), "time": payload["time"]})
+        elif kind == "vanished":
+            _put(self._vanished, name, at, {})
+        elif kind == "described":
+            found = {"keywords": [*map(str, payload["after"][0]["keywords"])]}
+            _put(self._described, name, (*at, int(payload["seq"])), found)
 
     @property
     def streams(self) -> list[str]:
