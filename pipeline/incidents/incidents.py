@@ -357,13 +357,11 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         if len(group) > 1 and (pairs := [pair for each in group if (pair := _ends(each, name, name in moves))]):
             usual, after = map(median, zip(*pairs, strict=True))
         found.append(_feature(name, after, usual))
-    shown = [(name, varies[name]) for name in (noise if found else varies)]
-    other: list[IncidentFeature] = [
-        {**_feature(name, move.place, move.before), "ratio": move.ratio} for name, move in shown
-    ]
-    for each in other:
-        if varies[each["feature"]].steps:
-            each["steps"] = True
+    other = list[IncidentFeature]()
+    for name in noise if found else varies:
+        other.append({**_feature(name, varies[name].place, varies[name].before), "ratio": varies[name].ratio})
+        if varies[name].steps:
+            other[-1]["steps"] = True
     listed = [*other, *found][:SHOWN]
     for each in listed if all(episode.is_beside for episode in group) else ():
         each["beside"] = True

@@ -1,7 +1,7 @@
 """The signs of incidents in outputs."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -11,9 +11,10 @@ from statistics import median
 from typing import Any, Final, get_args
 
 from resonance.pipeline.incidents.differences import is_little, named_by_cluster, not_little
+from resonance.pipeline.incidents.drift_features import VARIES, instead_of, moves_of, without_features
 from resonance.pipeline.incidents.endings import ends_of
 from resonance.pipeline.incidents.passages import mark_new_ones, mark_passages
-from resonance.pipeline.incidents.signs import IN_ORDER, Move, NewCluster, Sign, Value, describes, seconds, stream_of
+from resonance.pipeline.incidents.signs import IN_ORDER, NewCluster, Sign, Value, describes, seconds, stream_of
 from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, ended_by, heard, silences_of
 from resonance.pipeline.task.alerts.alert_table import place_of
 from resonance.pipeline.task.alerts.sentences import one_of
@@ -37,11 +38,7 @@ LATE_RECORDS: Final = 5_000
 SOON_RECORDS: Final = 90
 """Most records from the first unlike ones of a stream until they are a cluster: earlier ones are another matter."""
 
-_VARIES: Final = ("widened", "narrowed")
-
 _NAMED: Final = itemgetter("feature", "value", "low", "high")
-
-_MOVED: Final = itemgetter("before", "after", "shift", "ratio")
 
 Place = tuple[float, ...]
 """Seconds and offset of the record that caused an output, and its number where a message has many records."""
@@ -351,8 +348,8 @@ class SignTable:
         drifts = f"{stream}/{version}/drift"
         units = [unit for unit in drift.get("units", ()) if unit["features"]]
         is_beside = bool(units) and all(unit.get("beside") for unit in units)
-        moves, varies = (_moves(changes, is_beside, ended, drift) for changes in (("moved",), _VARIES))
-        first = _moves(("moved", *_VARIES), is_beside, drift)
+        moves, varies = (moves_of(changes, is_beside, ended, drift) for changes in (("moved",), VARIES))
+        first = moves_of(("moved", *VARIES), is_beside, drift)
         if first and all(move.is_stuck and abs(move.shift) <= UNMOVED for move in first.values()):
             return None
         if first and all(move.is_noise for move in first.values()):
@@ -363,10 +360,10 @@ class SignTable:
         is_little, moves = bool(moves) and not some and not varies, some or moves
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
-            next(map(_without_features, drift.get("units", ())), ""),
-            moves=moves, late=moves.keys() - _moves(("moved",), is_beside, drift).keys(),
+            next(map(without_features, drift.get("units", ())), ""),
+            moves=moves, late=moves.keys() - moves_of(("moved",), is_beside, drift).keys(),
             varies=varies, is_little=is_little,
-            instead=_instead(ended), is_beside=is_beside,
+            instead=instead_of(ended), is_beside=is_beside,
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,
@@ -384,33 +381,6 @@ def _lacking(evidence: Mapping[str, Any], at_end: Mapping[str, Any]) -> str:
     count = f"in {last['missing']:,.0f}{of} records, " if of or "missing" in at_end else ""
     usually = one_of(evidence["usual"], " of them" if count else " of the records")
     return f"{count}usually {f'in {usually}' if evidence['usual'] > 0 else 'never missing'}"
-
-
-def _moves(changes: Container[str], is_beside: bool, *events: Mapping[str, Any] | None) -> dict[str, Move]:
-    """Return the features that changed so, by a drift or beside the others; the end, which comes first, knows more."""
-    found: dict[str, tuple[tuple[Any, Any], Move]] = {}
-    # The last event is the drift: what it named is farther off than what only the mean of later records differs in.
-    for event in reversed(events):
-        own: dict[str, tuple[tuple[Any, Any], Move]] = {}
-        for unit in (event or {}).get("units", ()):
-            for feature in unit["features"] if bool(unit.get("beside")) is is_beside else ():
-                # Of the same cluster and what it was, or the whole stream, where that is in both: each has a mean.
-                name, place = feature["feature"], (unit["cluster"], unit.get("was"))
-                if feature["change"] in changes and (name not in own or (name in found and found[name][0] == place)):
-                    own[name] = place, _move(feature)
-        found |= own
-    return {name: move for name, (_, move) in found.items()}
-
-
-def _instead(ended: Mapping[str, Any] | None) -> dict[str, Move]:
-    """Return the features in which the first cluster that took the place of another differs from that."""
-    taken = [unit for unit in (ended or {}).get("units", ()) if "was" in unit]
-    return {each["feature"]: _move(each) for unit in taken[:1] for each in unit["features"]}
-
-
-def _move(feature: Mapping[str, Any]) -> Move:
-    before, after, shift, ratio = map(float, _MOVED(feature))
-    return Move(before, after, shift, ratio, bool(feature.get("steps")))
 
 
 def _begin_with_clusters(
@@ -437,12 +407,3 @@ def _extent(cluster: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Return where a cluster is, and how wide."""
     whole = {"centre": cluster["centre"], "spread": cluster.get("spread", {})}
     return {what: {name: float(value) for name, value in own.items()} for what, own in whole.items()}
-
-
-def _without_features(unit: Mapping[str, Any]) -> str:
-    """Return what changed of a cluster, or of its stream, where that is no feature; else nothing."""
-    name = unit["cluster"] or "the stream"
-    if "share" in unit:
-        before, after = (f"{100 * unit['share'][when]:.3g} %" for when in ("before", "after"))
-        return f"{name} has {after} of the records, {before} before"
-    return f"features of {name} vary together differently" if "together" in unit["change"] else ""
