@@ -28,6 +28,11 @@ def fits_values(moves: Mapping[str, Move], values: Mapping[str, Value]) -> float
     return same / min(len(moves), len(values))
 
 
+def are_alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
+    """Whether two records are off alike in half of the features that both name, or more."""
+    return (alike(one, other) or 0.0) >= ALIKE
+
+
 def alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None:
     """Return in which share of features two records are off alike; None where they have none in common."""
     names = one.keys() & other.keys()
@@ -40,25 +45,25 @@ def alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None:
         ranges = max(mine.high - mine.low, yours.high - yours.low)
         near = 0.5 * max(ranges, min(abs(each.value - each.usual) for each in (mine, yours)))
         is_near = abs(mine.usual - yours.usual) <= OWN_SCALE * ranges and abs(mine.value - yours.value) <= near
-        count += is_near or goes_alike(mine, yours)
+        # Or to the same side about as far, in what is usual of each.
+        ways = ((each.value - each.usual) / (each.high - each.low or 1.0) for each in (mine, yours))
+        count += is_near or is_as_far(*ways)
     return count / len(names)
 
 
-def goes_alike(mine: Value, yours: Value) -> bool:
-    """Whether two values are off to the same side, and about as far."""
-    ways = [(each.value - each.usual) / (each.high - each.low or 1.0) for each in (mine, yours)]
-    return ways[1] != 0 and 1 / 3 <= ways[0] / ways[1] <= 3
+def is_as_far(way: float, other: float) -> bool:
+    """Whether a way goes to the side of another one, and a third to three times as far."""
+    return other != 0 and 1 / 3 <= way / other <= 3
 
 
 def moves_alike(mine: Move, yours: Move) -> bool:
     """Whether two features went to the same place, or, where streams have levels of their own, the same way."""
-    return is_same(mine, yours.after) or (yours.shift != 0 and 1 / 3 <= mine.shift / yours.shift <= 3)
+    return is_same(mine, yours.after) or is_as_far(mine.shift, yours.shift)
 
 
 def is_same(move: Move, value: float) -> bool:
-    """Whether a value is where a feature moved to, at a third to three times the way: a drift is seen under way."""
-    way = move.after - move.before
-    return way != 0 and 1 / 3 <= (value - move.before) / way <= 3
+    """Whether a value is about where a feature moved to: a drift is seen under way."""
+    return is_as_far(value - move.before, move.after - move.before)
 
 
 def are_close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:

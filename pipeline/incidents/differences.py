@@ -14,7 +14,7 @@ SLIGHT: Final = 0.02
 """Part of what a feature has had in all clusters of its stream by which a value is hardly another."""
 
 BESIDE: Final = 0.05
-"""The same of the mean of a cluster that comes beside another: where it is no alert says."""
+"""The same of the mean of a cluster that comes beside another: no alert says where its records are."""
 
 SCALES: Final = 1e4
 """How many times a value what its feature has had may be at most, so that both are of one scale."""
@@ -132,7 +132,8 @@ def _is_next(value: Value, name: str, clusters: Sequence[NewCluster]) -> bool:
 
     Clusters with a single value each, and the value itself, show the steps. Whole ones may stand for kinds.
     """
-    means = {each.centre[name] for each in clusters if each.spread.get(name, inf) <= POINT * abs(each.centre[name])}
+    known = [(each.centre[name], each.spread.get(name, inf)) for each in clusters if name in each.centre]
+    means = {mean for mean, spread in known if spread <= POINT * abs(mean)}
     points = sorted({*means, value.value})
     gaps = [after - before for before, after in pairwise(points) if after - before > POINT * abs(after)]
     if len(gaps) < 2 or all(abs(each - round(each)) <= POINT for each in points):
@@ -149,8 +150,8 @@ def _is_beside(one: NewCluster, other: NewCluster, spans: Mapping[str, float]) -
     )
 
 
-def beside(moves: dict[str, Move], clusters: Sequence[NewCluster]) -> dict[str, Move]:
-    """Return the moves that are some beside what the stream has had; their spreads are no finer than what that says.
+def not_little(moves: dict[str, Move], clusters: Sequence[NewCluster]) -> dict[str, Move]:
+    """Return the moves that are not little beside what the stream has had, in spreads no finer than that says.
 
     A rare count that is nearly always 0 in one cluster varies by next to nothing there, as a mean of logarithms.
     """

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
-from resonance.pipeline.incidents.agreement import ALIKE, alike
+from resonance.pipeline.incidents.agreement import are_alike
 from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, COMPARED, WINDOW_RECORDS, Episode, together
 from resonance.pipeline.incidents.signs import NewCluster, Sign, Value, describes
 from resonance.pipeline.incidents.units import MOST_CENTRES
@@ -80,7 +80,7 @@ class _Others(NamedTuple):
     """At all."""
 
     def is_few(self, streams: int) -> bool:
-        """Whether few of so many that changed together are there; of two to one side none is unlike the other."""
+        """Whether few of so many streams that changed together are there; of two neither is unlike the other."""
         others = self.aside if streams == 2 else self.far
         return not others or 2 * (others + 1) < streams
 
@@ -129,7 +129,7 @@ class Excursions:
         return result
 
     def apart(self, sign: Sign, streams: int) -> dict[str, tuple[Value, bool]]:
-        """Return the features that few of so many streams that changed together have so: what they were, if alone."""
+        """Return the features that few of so many streams have as a sign has them, with whether it is alone."""
         found = self._features.get(sign.key, {})
         few = {
             name: (each.value, others.is_alone(streams))
@@ -219,12 +219,12 @@ def groups(
     for group, own in divided:
         # What few of a group show is by itself, or with an incident of as few.
         whole = {id(episode) for episode in group}
-        left = [each for each in own if each.is_common or id(each) in whole]
-        is_left = len(left) == len(own) or len(left) > SEVERAL
-        if is_left and 2 * len(left) >= largest:
+        left, few = list[Episode](), list[Episode]()
+        for each in own:
+            (left if each.is_common or id(each) in whole else few).append(each)
+        if (not few or len(left) > SEVERAL) and 2 * len(left) >= largest:
             result.append(left)
-            # It is not with what is left of the group.
-            parts += [each for each in own if not (each.is_common or id(each) in whole)]
+            parts += few
         else:
             parts += own
     result += together(sorted(parts, key=lambda each: (each.began, each.place)))
@@ -253,7 +253,7 @@ def _divided(group: Sequence[Episode], excursions: Excursions, unseen: Mapping[s
 def _parts(
     episode: Episode, excursions: Excursions, unseen: Mapping[str, Sequence[Sign]], group: Sequence[Episode]
 ) -> list[Episode]:
-    """Return an episode of a group, or what it has in common with most of the streams of this, and what not."""
+    """Return an episode of a group whole, or in parts: what it has in common with most of the group, and its own."""
     hidden = [replace(each, is_open=sign.is_open) for sign in episode.signs for each in unseen.get(sign.key, ())]
     signs = [*episode.signs, *hidden]
     far = {
@@ -302,14 +302,14 @@ def _parts(
 def _is_common(sign: Sign, episode: Episode, group: Sequence[Episode]) -> bool:
     """Whether other streams of a group are off as a sign of one of them is, wherever these streams have been."""
     others = (each for each in group[:COMPARED] if each.place != episode.place)
-    same = (each for each in others if any((alike(sign.values, one.values) or 0.0) >= ALIKE for one in each.signs))
+    same = (each for each in others if any(are_alike(sign.values, one.values) for one in each.signs))
     return len([*islice(same, SEVERAL)]) == SEVERAL
 
 
 def _named_by_alerts(
     sign: Sign, signs: Iterable[Sign], features: dict[str, tuple[Value, bool]]
 ) -> dict[str, tuple[Value, bool]]:
-    """Return of the features of a new cluster those that an alert names whose record is of it, where there is one.
+    """Return the features of a new cluster that an alert on one of its records names; all where there is no such alert.
 
     The alert knows what its cluster has been until then; of clusters only their first records are known.
     """
@@ -325,7 +325,7 @@ def _named_by_alerts(
 
 
 def _rejoined(groups: Iterable[list[Episode]]) -> list[list[Episode]]:
-    """Return groups that have what one of their streams shows later as others of them do at about that time."""
+    """Return groups with what one of their streams shows by itself, where others of the group show it at that time."""
     result = [*groups]
     shown = [
         (sign.onset, at, episode.place, sign)
@@ -347,7 +347,7 @@ def _rejoined(groups: Iterable[list[Episode]]) -> list[list[Episode]]:
             if onset > sign.onset + near:
                 break
             is_other = place != episode.place and other.is_passage == sign.is_passage
-            count[at] += is_other and (alike(sign.values, other.values) or 0.0) >= ALIKE
+            count[at] += is_other and are_alike(sign.values, other.values)
         for at, several in count.most_common(1):
             own = next((each for each in result[at] if each.place == episode.place), None)
             if several >= SEVERAL and own is not None:

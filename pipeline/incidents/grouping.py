@@ -4,7 +4,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress, islice
+from itertools import islice
 from math import inf
 from operator import itemgetter
 from statistics import mean, median
@@ -203,11 +203,9 @@ class Episode:
 
     def takes(self, sign: Sign) -> bool:
         """Whether a sign is of the same stream, kind and time; new clusters belong to a drift until it has settled."""
-        if self._echoes(sign):
+        if self._echoes(sign) or self._is_stuck_as(sign):
             return True
         apart = sign.onset - self.signs[0].time
-        if self._is_stuck_as(sign):
-            return True
         if sign.rule == "unlike" and self._known == inf and apart > WINDOW_RECORDS * self.pace:
             return False  # A drift that was there long before is another matter, such as a daily wave.
         slack = GAP_RECORDS * self.pace
@@ -216,7 +214,7 @@ class Episode:
 
     def has_shown(self, sign: Sign) -> bool:
         """Whether a drift ends, in most of its features, where a stream that has become another has gone."""
-        if self.share < WHOLE or sign.rule != "drift" or not 0 <= sign.onset - self.began <= ECHO_SECONDS:
+        if sign.rule != "drift" or not self._has_become(sign):
             return False
         gone = {name: Move(each.usual, each.value, 0.0, 1.0) for name, each in self.values.items()}
         same = sum(name in gone and is_same(gone[name], move.after) for name, move in sign.moves.items())
@@ -225,18 +223,17 @@ class Episode:
     def _is_stuck_as(self, sign: Sign) -> bool:
         """Whether a sign shows what is stuck, in hours in which it is elsewhere otherwise."""
         stuck = {name: move for each in self.signs for name, move in each.varies.items() if move.is_stuck}
-        return (
-            0 <= sign.onset - self.began <= ECHO_SECONDS
-            and bool(sign.values)
-            and all(name in stuck and value.is_close(stuck[name].place) for name, value in sign.values.items())
-        )
+        is_so = all(name in stuck and value.is_close(stuck[name].place) for name, value in sign.values.items())
+        return is_so and bool(sign.values) and 0 <= sign.onset - self.began <= ECHO_SECONDS
 
     def _echoes(self, sign: Sign) -> bool:
         """Whether a sign is of hours that a changed stream has not had since, in records that name nothing far off."""
         is_far = any(value.is_far for value in sign.values.values()) and not sign.is_known
-        if self.share < WHOLE or sign.rule != "unlike" or is_far or sign.is_passage:
-            return False
-        return 0 <= sign.onset - self.began <= ECHO_SECONDS
+        return sign.rule == "unlike" and not is_far and not sign.is_passage and self._has_become(sign)
+
+    def _has_become(self, sign: Sign) -> bool:
+        """Whether its stream has become another, and has not met all hours of a day since when a sign begins."""
+        return self.share >= WHOLE and 0 <= sign.onset - self.began <= ECHO_SECONDS
 
 
 def _family(sign: Sign) -> str:
@@ -340,11 +337,10 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
     """Group the episodes of several streams: those with features first, the others by time alone."""
     farthest = LONG_RECORDS * max((each.pace for each in found), default=0.0)
     by_time = sorted(((each.began, each.place, each) for each in found), key=itemgetter(0, 1))
-    has_features = [each.names_something for _, _, each in by_time]
     groups: list[Group] = []
-    for turn in (has_features, [not each for each in has_features]):
+    for has_features in (True, False):
         recent = [group for group in groups if not group.episodes[0].is_alone]
-        for began, place, episode in compress(by_time, turn):
+        for began, place, episode in (each for each in by_time if each[2].names_something is has_features):
             recent = [group for group in recent if began - group.began[-1] <= max(farthest, LONG_RECORDS)]
             near = [
                 (nearness > 0.0, len(group.episodes), nearness, group)
@@ -381,21 +377,22 @@ def _agreement(one: Episode, other: Episode) -> float | None:
     of_records = alike(one.values, other.values)
     if of_records is not None and of_records >= ALIKE:
         return of_records
+    pairs = (one, other), (other, one)
     if of_moves is not None:
         # A drift names what went first: the clusters of the other stream say whether that went so, too.
-        ways = [_fits_moves(mine.moves, yours.centres) for mine, yours in ((one, other), (other, one)) if yours.centres]
+        ways = [_fits_moves(mine.moves, yours.centres) for mine, yours in pairs if yours.centres]
         return max(of_moves, min(ways)) if len(ways) == 2 else of_moves
     if one.centres and other.centres:
         return float(any(are_close(mine, yours) for mine in one.centres for yours in other.centres))
     if one.values and other.values:
         return of_records
-    for mine, yours in ((one, other), (other, one)):
+    for mine, yours in pairs:
         if mine.moves and yours.values:
             return fits_values(mine.moves, yours.values)
-    for mine, yours in ((one, other), (other, one)):
+    for mine, yours in pairs:
         if mine.moves and yours.centres:
             return _fits_moves(mine.moves, yours.centres)
-    for mine, yours in ((one, other), (other, one)):
+    for mine, yours in pairs:
         if mine.values and yours.centres:
             return fits({name: value.is_close for name, value in mine.values.items()}, yours.centres)
     if one.varies or other.varies:

@@ -9,18 +9,17 @@ from typing import Any, Final
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute
-from resonance.pipeline.incidents.agreement import are_close, is_same
+from resonance.pipeline.incidents.agreement import are_close, is_as_far, is_same
 from resonance.pipeline.incidents.differences import is_early, says_nothing
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, Episode, episodes, together
 from resonance.pipeline.incidents.merging import MANY, again, with_fleet, with_nameless
 from resonance.pipeline.incidents.sentences import SHOWN, cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
-from resonance.pipeline.incidents.signs import Move, Sign, Value, rounded, seconds
+from resonance.pipeline.incidents.signs import IN_ORDER, Move, Sign, Value, rounded, seconds, stamp
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.stream_keys import readable
-from resonance.pipeline.timestamps import canonical
 from resonance.schemas import AlertSeverity, Incident, IncidentFeature, IncidentKind
 
 NEARLY_ALL: Final = 0.9
@@ -78,6 +77,7 @@ class IncidentTable:
         if self._is_changed:
             self._is_changed = False
             self._signs.prune()
+            count = len(self._signs.streams)
             paces, clusters = self._signs.paces(), self._signs.clusters()
             every = self._signs.signs(clusters)
             signs = [sign for sign in every if not says_nothing(sign)]
@@ -85,13 +85,13 @@ class IncidentTable:
             unseen = self._signs.unseen(clusters)
             late = self._signs.late(clusters, unseen)
             excursions = Excursions.of([*signs, *late, *chain.from_iterable(unseen.values())], clusters)
-            signs = sorted([*signs, *excursions.far(late)], key=lambda sign: (sign.time, sign.place, sign.key))
-            divided = with_fleet(together(episodes(signs, paces)), excursions, len(self._signs.streams))
+            signs = sorted([*signs, *excursions.far(late)], key=IN_ORDER)
+            divided = with_fleet(together(episodes(signs, paces)), excursions, count)
             divided = again(groups(divided, excursions, unseen))
             begun = {each.stream: each.time for each in reversed(clusters)}
             self._groups = [
                 group
-                for group in with_nameless(divided, nameless, len(self._signs.streams))
+                for group in with_nameless(divided, nameless, count)
                 if len(group) > 1
                 or not is_early(_ordered(group), begun.get(group[0].place, -inf), paces.get(group[0].place, 0.0))
             ]
@@ -132,21 +132,16 @@ def _incident(
     centres: Mapping[str, Sequence[Mapping[str, float]]],
     larger: Collection[Incident],
 ) -> Incident:
-    """Return what happened to a group, without its streams in the text; `larger` has the incidents of several streams.
+    """Return the incident of a group, without its streams in the text.
 
-    Those take the stream of a smaller one that shows the same in the end.
+    The `larger` ones, of several streams, take the stream of a smaller one that shows the same in the end.
     """
     ordered = sorted(group, key=lambda each: (each.began, each.place))
     signs = _ordered(group)
     since = _since(ordered)
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
-    features = _features(ordered, known)
-    if ordered[0].family == "passage":
-        # Ways differ: the first one is as good as any.
-        way = next((each.values for each in ordered if each.values), {})
-        features = []
-        for name, (value, usual) in [(name, (each.value, each.usual)) for name, each in way.items()][:SHOWN]:
-            features.append({"feature": name, "value": rounded(value, usual), "usual": rounded(usual, value)})
+    is_passage = ordered[0].family == "passage"
+    features = _features_of_way(ordered) if is_passage else _features(ordered, known)
     common = [each for each in larger if 2 * len(each["streams"]) > known]
     if len(group) == 1:
         # What all streams did until a drift of one had settled is no part of it.
@@ -187,22 +182,21 @@ def _incident(
         "drifts": sum(sign.rule == "drift" for sign in signs),
         "signs": len(signs),
         "is_open": bool(lasting),
-        "since": canonical(round(1000 * since)),
+        "since": stamp(since),
         "time": max(sign.stamp for sign in signs),
     }
     # How a drift ended says more than the record that cleared an alert before.
     ended = [sign for sign in signs if sign.rule != "unlike" or not incident["drifts"]]
-    is_back = all(each.back for each in group)
-    if not incident["is_open"] and not is_back and any(sign.is_learned for sign in ended):
+    is_gone = not lasting and not all(each.back for each in group)
+    if is_learned := is_gone and any(sign.is_learned for sign in ended):
         incident["is_learned"] = True
     if unit is not None:
         incident["factor"] = unit.factor
     incident["text"] = cause_of(incident, signs, group, unit) + _category(group, centres)
     end = max(sign.ended for sign in signs)
-    is_over = not incident["is_open"] and not incident.get("is_learned") and not is_back
-    if is_over and end > 0 and incident["since"] >= "1971":
+    if is_gone and not is_learned and end > 0 and incident["since"] >= "1971":
         word = " until" if kind == "silent" else "; over since"
-        incident["text"] += f"{word} {minute(canonical(round(1000 * end)))}"
+        incident["text"] += f"{word} {minute(stamp(end))}"
     return incident
 
 
@@ -222,13 +216,13 @@ def _severity(group: Sequence[Episode], urgent: Iterable[Sign]) -> AlertSeverity
 
 
 def _meanwhile(signs: Iterable[Sign], larger: Incident) -> set[str]:
-    """Return the features that, when a drift had settled, had gone the way that they went in an incident meanwhile."""
+    """Return the features that only the ends of drifts name, and that went so in a larger incident meanwhile."""
     began = seconds(larger["since"])
     ways = {each["feature"]: each["value"] - (each["usual"] or 0.0) for each in larger["features"]}
     drifts = [sign for sign in signs if sign.onset <= began <= sign.until]
     own = [(name, move) for sign in drifts for name, move in sign.moves.items() if name in sign.late and name in ways]
     # The mean of a drift is of what was before, too.
-    return {name for name, move in own if 1 / 3 <= (move.after - move.before) / (ways[name] or inf) <= 3}
+    return {name for name, move in own if is_as_far(move.after - move.before, ways[name])}
 
 
 def _name_units(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
@@ -249,8 +243,7 @@ def _name_units(found: Iterable[tuple[Incident, Sequence[Episode]]]) -> None:
 
 
 def _ordered(group: Iterable[Episode]) -> list[Sign]:
-    signs = (sign for each in group for sign in (*each.signs, *each.later))
-    return sorted(signs, key=lambda sign: (sign.time, sign.place, sign.key))
+    return sorted((sign for each in group for sign in (*each.signs, *each.later)), key=IN_ORDER)
 
 
 def _category(group: Sequence[Episode], centres: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
@@ -363,24 +356,28 @@ def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         # Streams have levels of their own: of many what is usual is that of those whose values are named.
         if len(group) > 1 and (pairs := [pair for each in group if (pair := _ends(each, name, name in moves))]):
             usual, after = map(median, zip(*pairs, strict=True))
-        shown = (after, None) if usual is None else (rounded(after, usual), rounded(usual, after))
-        found.append({"feature": name, "value": shown[0], "usual": shown[1]})
-    other: list[IncidentFeature] = [
-        {
-            "feature": name,
-            "value": rounded(varies[name].place, varies[name].before),
-            "usual": rounded(varies[name].before, varies[name].place),
-            "ratio": varies[name].ratio,
-        }
-        for name in (noise if found else varies)
-    ]
-    for each in other:
-        if varies[each["feature"]].steps:
-            each["steps"] = True
+        found.append(_feature(name, after, usual))
+    other = list[IncidentFeature]()
+    for name in noise if found else varies:
+        other.append({**_feature(name, varies[name].place, varies[name].before), "ratio": varies[name].ratio})
+        if varies[name].steps:
+            other[-1]["steps"] = True
     listed = [*other, *found][:SHOWN]
     for each in listed if all(episode.is_beside for episode in group) else ():
         each["beside"] = True
     return listed
+
+
+def _features_of_way(group: Sequence[Episode]) -> list[IncidentFeature]:
+    """Return what records are on the way between kinds: ways differ, and the first one is as good as any."""
+    way = next((each.values for each in group if each.values), {})
+    return [_feature(name, each.value, each.usual) for name, each in [*way.items()][:SHOWN]]
+
+
+def _feature(name: str, value: float, usual: float | None) -> IncidentFeature:
+    if usual is None:
+        return {"feature": name, "value": value, "usual": None}
+    return {"feature": name, "value": rounded(value, usual), "usual": rounded(usual, value)}
 
 
 def _without_halves(names: Sequence[str], moves: Mapping[str, Sequence[Move]]) -> list[str]:
@@ -421,11 +418,12 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
         is_far = any(each.is_far for each in group[0].values.values())
         if share >= ABRUPT or is_far or len(rules) > 1:
             return "broke"
-    is_known = all(sign.is_known for sign in signs if sign.rule in ("unlike", "new_cluster", "emerged"))
+    of_kinds = [sign for sign in signs if sign.rule in ("unlike", "new_cluster", "emerged")]
+    is_known = all(sign.is_known for sign in of_kinds)
     came = [sign for sign in signs if sign.rule == "unlike"]
     is_again = len({sign.place for sign in came}) < len(came)
     if "missing" in rules and is_known:
         return "other"  # What stands for a missing value may look like a drift, or a kind that is known.
-    if not rules & {"unlike", "new_cluster", "emerged"}:
+    if not of_kinds:
         return "drifted"
     return "back" if is_known and (is_again or not any(sign.is_beyond for sign in came)) else "new_kind"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from operator import attrgetter, itemgetter
 from typing import Final
 
-from resonance.pipeline.incidents.agreement import ALIKE, alike
+from resonance.pipeline.incidents.agreement import are_alike
 from resonance.pipeline.incidents.excursions import LIKE, SINCE_SECONDS, Excursions
 from resonance.pipeline.incidents.grouping import COMPARED, ECHO_SECONDS, Episode, Group
 from resonance.pipeline.incidents.signs import Sign
@@ -18,7 +18,7 @@ _Change = tuple[float, list[Episode], dict[str, list[Sign]]]
 
 
 def with_nameless(found: Iterable[list[Episode]], nameless: Sequence[Episode], streams: int) -> list[list[Episode]]:
-    """Return groups where those that are of most of so many streams with what begins with them also have that.
+    """Return groups; one that has most streams together with the nameless episodes of its time takes these.
 
     Records that are unlike all before, by no feature and soon over, are nothing by themselves.
     """
@@ -33,7 +33,7 @@ def with_nameless(found: Iterable[list[Episode]], nameless: Sequence[Episode], s
 
 
 def with_fleet(found: Iterable[list[Episode]], excursions: Excursions, streams: int) -> list[list[Episode]]:
-    """Return groups where what goes with a change of most of so many streams meanwhile is of that.
+    """Return groups; a change of most streams takes what goes with it meanwhile.
 
     The watch of a stream sees what all of them share, such as weather or a wave of days, at a time of its own.
     """
@@ -57,7 +57,7 @@ def with_fleet(found: Iterable[list[Episode]], excursions: Excursions, streams: 
 
 
 def _left(episode: Episode, changes: Sequence[_Change], excursions: Excursions) -> Episode:
-    """Return what of drifts is of their stream alone; those of which nothing is go to the fleet that they are with."""
+    """Return what of some drifts is of their stream alone; a drift without any joins the fleet that it goes with."""
     left, alone = Episode(episode.place, episode.pace, later=episode.later), set[str]()
     for whole in episode.signs:
         # What has been of the stream alone stays so.
@@ -125,7 +125,7 @@ def _is_again(group: Sequence[Episode], before: Sequence[Episode]) -> bool:
     if group[0].family != "silent":
         # One that came first may name other features than most.
         known = [sign.values for each in before for sign in each.signs][-COMPARED:]
-        return any((alike(group[0].values, each) or 0.0) >= ALIKE for each in known)
+        return any(are_alike(group[0].values, each) for each in known)
     one, other = (max(sign.until - sign.onset for each in own for sign in each.signs) for own in (group, before))
     is_near = group[0].began <= max(each.latest for each in before) + SINCE_SECONDS
     return is_near and one <= LIKE * other and other <= LIKE * one

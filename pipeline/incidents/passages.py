@@ -8,7 +8,7 @@ from operator import attrgetter
 from statistics import median
 from typing import Final
 
-from resonance.pipeline.incidents.agreement import ALIKE, alike
+from resonance.pipeline.incidents.agreement import are_alike
 from resonance.pipeline.incidents.grouping import GAP_RECORDS, LONG_RECORDS, WINDOW_RECORDS
 from resonance.pipeline.incidents.signs import NewCluster, Sign
 
@@ -16,9 +16,7 @@ SEVERAL: Final = 2
 """Other times at which records were on their way alike: what comes once or twice is news."""
 
 COMPARED: Final = 200
-"""Ways before and behind with which one is compared, the nearest; newest clusters between which it may be."""
-
-_TIME: Final = attrgetter("time")
+"""Nearest ways before and behind with which one is compared, and newest clusters between which it may be."""
 
 
 def mark_passages(
@@ -71,7 +69,7 @@ def _is_same_way(sign: Sign, other: Sign) -> bool:
     """Whether two alerts name about the same features, which are off alike: a fault may be in one of those of a way."""
     common = len(sign.values.keys() & other.values.keys())
     is_about = 2 * common >= max(len(sign.values), len(other.values))
-    return is_about and (alike(sign.values, other.values) or 0.0) >= ALIKE
+    return is_about and are_alike(sign.values, other.values)
 
 
 def mark_new_ones(
@@ -83,14 +81,15 @@ def mark_new_ones(
         if sign.rule == "unlike" and sign.values:
             before = earlier.setdefault(sign.place, [])
             kinds = (each.get(sign.place, ()) for each in (clusters, left))
-            is_new = not any((alike(sign.values, each.values) or 0.0) >= ALIKE for each in before[-COMPARED:])
+            is_new = not any(are_alike(sign.values, each.values) for each in before[-COMPARED:])
             sign.is_beyond = is_new and _is_between(sign, kinds) is False
             before.append(sign)
 
 
 def _is_between(sign: Sign, clusters: Iterable[Sequence[NewCluster]]) -> bool | None:
     """Whether all that an alert names is within what the clusters of its stream had until then; None without any."""
-    before = [each for own in clusters for each in own[: bisect_right(own, sign.onset, key=_TIME)][-COMPARED:]]
+    earlier = (own[: bisect_right(own, sign.onset, key=attrgetter("time"))] for own in clusters)
+    before = [each for own in earlier for each in own[-COMPARED:]]
     found = list[bool]()
     for name, value in sign.values.items():
         means = [each.centre[name] for each in before if name in each.centre]

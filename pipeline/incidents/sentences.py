@@ -6,10 +6,9 @@ from typing import Final
 from resonance.pipeline.errors import minute, number, second
 from resonance.pipeline.incidents.grouping import Episode
 from resonance.pipeline.incidents.merging import MANY
-from resonance.pipeline.incidents.signs import STUCK, Sign, rounded, varying
+from resonance.pipeline.incidents.signs import STUCK, Sign, rounded, stamp, varying
 from resonance.pipeline.incidents.units import Rescaled
 from resonance.pipeline.task.alerts.sentences import length
-from resonance.pipeline.timestamps import canonical
 from resonance.schemas import Incident, IncidentFeature
 
 SHOWN: Final = 4
@@ -52,7 +51,7 @@ def _value(each: IncidentFeature) -> str:
 def _swings(group: Sequence[Episode], since: str) -> str:
     """Say that streams go to and fro: their drifts end where they have been."""
     newest = max(sign.onset for each in group for sign in each.signs)
-    last = since and f", last {minute(canonical(round(1000 * newest)))}"
+    last = since and f", last {minute(stamp(newest))}"
     seen = [*group[0].places.items()][:SHOWN]
     ends = ((name, rounded(low, high), rounded(high, low)) for name, (low, high) in seen)
     places = ", ".join(f"{name} {number(low)} to {number(high)}" for name, low, high in ends)
@@ -85,13 +84,14 @@ def cause_of(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode]
     # Records of a file may have no time.
     at = f" {second(incident['since'])}" if incident["since"] >= "1971" else ""
     since = at and f" since{at}"
-    is_broken = incident["kind"] == "broke"
+    kind = incident["kind"]
+    is_broken = kind == "broke"
     values = ", ".join(map(_value, incident["features"][: 1 if is_broken else SHOWN]))
     keywords = next((sign.keywords for sign in signs if sign.keywords), ())
     behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
     came = [sign for sign in signs if sign.rule in ("unlike", "silent")]
-    is_again = incident["kind"] in ("back", "silent") and len({sign.place for sign in came}) < len(came)
-    last = at and is_again and f", last {minute(canonical(round(1000 * max(sign.onset for sign in came))))}"
+    is_again = kind in ("back", "silent") and len({sign.place for sign in came}) < len(came)
+    last = at and is_again and f", last {minute(stamp(max(sign.onset for sign in came)))}"
     often = f", {len(came):,} times{last}" if is_again else ""
     if unit is not None:
         how = f"{values}: Fahrenheit or Celsius" if unit.is_degrees else f"x {number(unit.factor)}"
@@ -100,23 +100,24 @@ def cause_of(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode]
         is_noise = any("ratio" in each for each in incident["features"][:1])
         how = f"at a new level{since}" if _is_settled(signs) and not is_noise else f"broke{at}"
         return f"{how}{behind}; alone among {incident['known']:,} streams"
-    if incident["kind"] == "like_others":
+    if kind == "like_others":
         return f"records as most other streams have them{since}{behind}"
     if group[0].family == "passage":
         return f"on the way between known kinds of records{since}{often}{behind}"
-    if incident["kind"] in ("new_kind", "back"):
-        return f"a {'new' if incident['kind'] == 'new_kind' else 'rare, known'} kind of records{since}{often}{behind}"
-    # What seems to have begun before what it takes back was seen after that.
-    backs = [sign.onset if sign.onset > each.began else sign.time for each in group if (sign := each.back) is not None]
-    if incident["kind"] == "drifted" and len(backs) == len(group):
-        return f"drifted{since}{behind}; back" + (f" since {minute(canonical(round(1000 * max(backs))))}" if at else "")
-    if incident["kind"] == "drifted" and all(each.turns for each in group):
-        return _swings(group, since)
-    if incident["kind"] == "drifted" and (behind or not signs[0].text):
-        return f"drifted{since}{behind}"
-    if incident["kind"] == "silent" and (text := _silence(signs, at, often)):
+    if kind in ("new_kind", "back"):
+        return f"a {'new' if kind == 'new_kind' else 'rare, known'} kind of records{since}{often}{behind}"
+    if kind == "drifted":
+        # What seems to have begun before what it takes back was seen after that.
+        backs = [sign.onset if sign.onset > each.began else sign.time for each in group if (sign := each.back)]
+        if len(backs) == len(group):
+            return f"drifted{since}{behind}; back" + (f" since {minute(stamp(max(backs)))}" if at else "")
+        if all(each.turns for each in group):
+            return _swings(group, since)
+        if behind or not signs[0].text:
+            return f"drifted{since}{behind}"
+    if kind == "silent" and (text := _silence(signs, at, often)):
         return text
-    if incident["kind"] == "other" and (lacks := list(dict.fromkeys(name for each in group for name in each.lacks))):
+    if kind == "other" and (lacks := list(dict.fromkeys(name for each in group for name in each.lacks))):
         return f"{', '.join(lacks)} missing{since}, {next(sign.text for sign in signs if sign.lacks)}"
     text = signs[0].text.removeprefix(f"{signs[0].stream} ")
     return f"{text}{since and ','}{since}"

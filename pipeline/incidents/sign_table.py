@@ -1,20 +1,21 @@
 """The signs of incidents in outputs."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any, Final, get_args
 
-from resonance.pipeline.incidents.differences import beside, is_little, named_by_cluster
+from resonance.pipeline.incidents.differences import is_little, named_by_cluster, not_little
+from resonance.pipeline.incidents.drift_features import VARIES, instead_of, moves_of, without_features
 from resonance.pipeline.incidents.endings import ends_of
 from resonance.pipeline.incidents.passages import mark_new_ones, mark_passages
-from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value, describes, seconds
-from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, heard, silences_of
+from resonance.pipeline.incidents.signs import IN_ORDER, NewCluster, Sign, Value, describes, seconds, stream_of
+from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, ended_by, heard, silences_of
 from resonance.pipeline.task.alerts.alert_table import place_of
 from resonance.pipeline.task.alerts.sentences import one_of
 from resonance.schemas import AlertSeverity
@@ -29,19 +30,15 @@ PEERS: Final = 200
 """Streams of a fleet with which one that broke is compared."""
 
 UNMOVED: Final = 1e-6
-"""Spreads from where it was at which a feature that is stuck has always been there, but for a rare count."""
+"""Most spreads from where it was of a stuck feature that has always been there, but for a rare count."""
 
 LATE_RECORDS: Final = 5_000
 """Records without a new cluster after which one that is far from all others is news, however few records it has."""
 
 SOON_RECORDS: Final = 90
-"""Records of a stream until its first unlike ones are a cluster, or more: what began earlier is another matter."""
-
-_VARIES: Final = ("widened", "narrowed")
+"""Most records from the first unlike ones of a stream until they are a cluster: earlier ones are another matter."""
 
 _NAMED: Final = itemgetter("feature", "value", "low", "high")
-
-_MOVED: Final = itemgetter("before", "after", "shift", "ratio")
 
 Place = tuple[float, ...]
 """Seconds and offset of the record that caused an output, and its number where a message has many records."""
@@ -101,20 +98,7 @@ class SignTable:
             elif kind == "drift_events":
                 self._drift(payload, at)
             elif kind == "cluster_events":
-                if payload["kind"] in ("emerged", "split"):
-                    after = {each["id"]: each for each in payload["after"]}
-                    begun = after.pop(payload["cluster"])
-                    # Most records of what splits off are older than the split.
-                    size = float(begun["size"]) if payload["kind"] == "emerged" else 0.0
-                    own = {"size": size, **_extent(begun), "time": payload["time"]}
-                    _put(self._begun, payload["cluster"], at, own)
-                    for name, left in after.items():
-                        _put(self._left, (name, place), at, {**_extent(left), "time": payload["time"]})
-                elif payload["kind"] == "vanished":
-                    _put(self._vanished, payload["cluster"], at, {})
-                elif payload["kind"] == "described":
-                    found = {"keywords": [*map(str, payload["after"][0]["keywords"])]}
-                    _put(self._described, payload["cluster"], (*at, int(payload["seq"])), found)
+                self._cluster(payload, at)
             else:
                 return
             self._paces = None
@@ -158,6 +142,22 @@ class SignTable:
         elif payload["kind"] in ("settled", "recovered"):
             _put(self._settled, (stream, version, payload["opened"]), at, payload)
 
+    def _cluster(self, payload: Mapping[str, Any], at: Place) -> None:
+        kind, name = payload["kind"], payload["cluster"]
+        if kind in ("emerged", "split"):
+            after = {each["id"]: each for each in payload["after"]}
+            begun = after.pop(name)
+            # Most records of what splits off are older than the split.
+            size = float(begun["size"]) if kind == "emerged" else 0.0
+            _put(self._begun, name, at, {"size": size, **_extent(begun), "time": payload["time"]})
+            for other, left in after.items():
+                _put(self._left, (other, at), at, {**_extent(left), "time": payload["time"]})
+        elif kind == "vanished":
+            _put(self._vanished, name, at, {})
+        elif kind == "described":
+            found = {"keywords": [*map(str, payload["after"][0]["keywords"])]}
+            _put(self._described, name, (*at, int(payload["seq"])), found)
+
     @property
     def streams(self) -> list[str]:
         """Every stream that had outputs."""
@@ -193,26 +193,25 @@ class SignTable:
         """Return the clusters that came in each stream, by the first `PEERS` names."""
         found: dict[str, list[Mapping[str, float]]] = {}
         for cluster, (_, begun) in self._begun.items():
-            found.setdefault(cluster.rsplit("/", 2)[0], []).append(begun["centre"])
+            found.setdefault(stream_of(cluster), []).append(begun["centre"])
         return {stream: found[stream] for stream in sorted(found)[:PEERS]}
 
     def clusters(self) -> list[NewCluster]:
         """Return the clusters that came, of all streams, the earliest first."""
         paces, silences, found = self.paces(), silences_of(self._alerts, self._cleared), []
         for key, (_, begun) in self._begun.items():
-            stream, time = key.rsplit("/", 2)[0], seconds(begun["time"])
+            stream, time = stream_of(key), seconds(begun["time"])
             onset = heard(time - paces.get(stream, 0.0) * begun["size"], time, silences.get(stream, ()))
             found.append(NewCluster(key, stream, onset, time, begun["centre"], begun["spread"]))
-        return sorted(found, key=lambda each: (each.time, each.key))
+        return sorted(found, key=attrgetter("time", "key"))
 
     def unseen(self, clusters: Iterable[NewCluster]) -> dict[str, list[Sign]]:
         """Return those of the `clusters` that came while an alert `unlike` of their stream was open, by its key."""
         lasting: dict[str, list[tuple[float, float, str]]] = {}
         for key, (at, alert) in self._alerts.items():
             if alert["rule"] == "unlike":
-                cleared = self._cleared.get(key)
-                end = cleared[0][0] if cleared and cleared[1]["seq"] > alert["seq"] else inf
-                lasting.setdefault(alert["stream"], []).append((at[0], end, key))
+                cleared = ended_by(alert, self._cleared.get(key))
+                lasting.setdefault(alert["stream"], []).append((at[0], cleared[0][0] if cleared else inf, key))
         named = {alert.get("cluster") for _, alert in self._alerts.values()}
         found: dict[str, list[Sign]] = {}
         for cluster in clusters:
@@ -240,9 +239,8 @@ class SignTable:
 
     def prune(self) -> None:
         """Keep the `MOST` newest payloads of each kind."""
-        for table in (self._alerts, self._cleared, self._drifts, self._settled):
-            _prune(table)
-        for table in (self._begun, self._vanished, self._described, self._left):
+        of_clusters = self._begun, self._vanished, self._described, self._left
+        for table in (self._alerts, self._cleared, self._drifts, self._settled, *of_clusters):
             _prune(table)
 
     def signs(self, clusters: Iterable[NewCluster]) -> list[Sign]:
@@ -269,17 +267,13 @@ class SignTable:
             with suppress(*UNREADABLE):  # It is of no worker.
                 found += [sign] if (sign := make()) is not None else []
         _begin_with_clusters(found, own, paces)
-        left: dict[str, list[NewCluster]] = {}
-        for (name, _), (_, each) in self._left.items():
-            stream, time = name.rsplit("/", 2)[0], seconds(each["time"])
-            left.setdefault(stream, []).append(NewCluster(name, stream, time, time, each["centre"], each["spread"]))
-        for those in left.values():
-            those.sort(key=lambda each: (each.time, each.key))
-        for sign in found:
-            if sign.rule == "unlike" and is_little(sign, own.get(sign.place, ()), left.get(sign.place, ())):
+        left = self._left_clusters()
+        for sign in (each for each in found if each.rule == "unlike"):
+            known = own.get(sign.place, ()), left.get(sign.place, ())
+            if is_little(sign, *known):
                 sign.is_little, sign.severity = True, "info"
-            elif sign.rule == "unlike" and not sign.values:
-                sign.values = named_by_cluster(sign, own.get(sign.place, ()), left.get(sign.place, ()))
+            elif not sign.values:
+                sign.values = named_by_cluster(sign, *known)
         mark_passages(found, own, left, paces, self._now)
         mark_new_ones(found, own, left)
         silences = silences_of(self._alerts, self._cleared)
@@ -287,16 +281,20 @@ class SignTable:
             if sign.rule != "silent":
                 slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
-        return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
+        return sorted(found, key=IN_ORDER)
+
+    def _left_clusters(self) -> dict[str, list[NewCluster]]:
+        """Return what is left of the clusters of each stream that others split from, the earliest first."""
+        found: dict[str, list[NewCluster]] = {}
+        for (name, _), (_, each) in self._left.items():
+            stream, time = stream_of(name), seconds(each["time"])
+            found.setdefault(stream, []).append(NewCluster(name, stream, time, time, each["centre"], each["spread"]))
+        return {stream: sorted(own, key=attrgetter("time", "key")) for stream, own in found.items()}
 
     def _of_alert(self, alert: Mapping[str, Any], pace: float) -> Sign:
-        rule, since = alert["rule"], alert["since"]
-        time = seconds(since)
-        onset, centre, share, evidence, keywords = time, {}, 0.0, alert["evidence"], []
-        text = alert["text"]
-        records = evidence.get("records", 0.0)
-        if rule == "unlike":
-            share = evidence.get("unlike", records) / (records or 1.0)
+        rule, since, evidence = alert["rule"], alert["since"], alert["evidence"]
+        time, records = seconds(since), evidence.get("records", 0.0)
+        onset, centre, keywords = time, {}, []
         if "began" in alert:
             onset = seconds(alert["began"])
         elif rule in ("unlike", "unconfirmed"):
@@ -310,38 +308,32 @@ class SignTable:
                 onset = seconds(begun["time"]) - pace * begun["size"]
             if alert["cluster"] in self._described:
                 keywords = self._described[alert["cluster"]][1]["keywords"]
-        place, cleared = place_of(alert), self._cleared.get(alert["key"])
         onset = max(min(onset, time), min(time, 0.0))
-        # Times of records may go back.
-        is_open = cleared is None or cleared[1]["seq"] < alert["seq"]
-        at_end = cleared[1]["evidence"] if cleared and not is_open else {}
+        cleared = ended_by(alert, self._cleared.get(alert["key"]))
+        at_end = cleared[1]["evidence"] if cleared else {}
         silent = lasts = at_end.get("seconds", 0.0) if rule == "silent" else 0.0
-        if rule == "silent" and is_open and "seconds" in evidence:
+        if rule == "silent" and not cleared and "seconds" in evidence:
             lasts = max(self._now(alert["stream"]), time) - onset
+        until = onset + silent if silent else 0.0
         # A new cluster clears when it is no longer new, and a command clears when it runs.
-        is_known = cleared and not is_open and rule != "new_cluster" and "reason" not in cleared[1]
-        ended = onset + silent if silent else cleared[0][0] if cleared and is_known else 0.0
-        if rule == "missing":
-            # At its end it knows in how many records, and where they are too many of some from the beginning.
-            last = {**evidence, **at_end}
-            of = f" of {last['records']:,.0f}" if records else ""
-            count = f"in {last['missing']:,.0f}{of} records, " if of or "missing" in at_end else ""
-            usually = one_of(evidence["usual"], " of them" if count else " of the records")
-            text = f"{count}usually {f'in {usually}' if evidence['usual'] > 0 else 'never missing'}"
+        is_known = cleared and rule != "new_cluster" and "reason" not in cleared[1]
         stays = 2 * at_end.get("outside", 0.0) > len(alert.get("features", ()))
-        large = evidence.get("share", 0.0) if rule == "new_cluster" else 0.0
-        if rule == "unlike" and stays:
+        unlike = count = share = 0.0
+        if rule == "new_cluster":
+            share = evidence.get("share", 0.0)
+        elif rule == "unlike":
+            unlike, count = evidence.get("unlike", records) / (records or 1.0), at_end.get("unlike", 0.0)
             # While it is open no alert says how many of the records a new cluster has.
-            large = at_end.get("unlike", 0.0) / (at_end.get("records", 0.0) or inf)
+            share = count / (at_end.get("records", 0.0) or inf) if stays else 0.0
         return Sign(
-            alert["key"], place, alert["stream"], rule, alert["severity"], time, onset, since,
-            text, centre=centre, keywords=keywords, is_open=is_open, unlike=share,
-            count=at_end.get("unlike", 0.0) if rule == "unlike" else 0.0,
+            alert["key"], place_of(alert), alert["stream"], rule, alert["severity"], time, onset, since,
+            _lacking(evidence, at_end) if rule == "missing" else alert["text"],
+            centre=centre, keywords=keywords, is_open=not cleared, unlike=unlike, count=count,
             is_known=bool(evidence.get("known")), lacks=str(alert["feature"]) if rule == "missing" else "",
-            until=onset + silent if silent else 0.0, silent=lasts, usual=evidence.get("usual_seconds", 0.0),
-            ended=ended,
+            until=until, silent=lasts, usual=evidence.get("usual_seconds", 0.0),
+            ended=until or (cleared[0][0] if cleared and is_known else 0.0),
             is_learned=stays or (rule == "new_cluster" and alert.get("cluster") not in self._vanished),
-            share=float(large),
+            share=float(share),
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 
@@ -356,22 +348,22 @@ class SignTable:
         drifts = f"{stream}/{version}/drift"
         units = [unit for unit in drift.get("units", ()) if unit["features"]]
         is_beside = bool(units) and all(unit.get("beside") for unit in units)
-        moves, varies = (_moves(changes, is_beside, ended, drift) for changes in (("moved",), _VARIES))
-        first = _moves(("moved", *_VARIES), is_beside, drift)
+        moves, varies = (moves_of(changes, is_beside, ended, drift) for changes in (("moved",), VARIES))
+        first = moves_of(("moved", *VARIES), is_beside, drift)
         if first and all(move.is_stuck and abs(move.shift) <= UNMOVED for move in first.values()):
             return None
         if first and all(move.is_noise for move in first.values()):
             # Its end also names what a wave has done meanwhile.
             moves, varies = ({name: each[name] for name in first if name in each} for each in (moves, varies))
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
-        some = beside(moves, [cluster for cluster in clusters if cluster.time <= onset])
+        some = not_little(moves, [cluster for cluster in clusters if cluster.time <= onset])
         is_little, moves = bool(moves) and not some and not varies, some or moves
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
-            next(map(_without_features, drift.get("units", ())), ""),
-            moves=moves, late=moves.keys() - _moves(("moved",), is_beside, drift).keys(),
+            next(map(without_features, drift.get("units", ())), ""),
+            moves=moves, late=moves.keys() - moves_of(("moved",), is_beside, drift).keys(),
             varies=varies, is_little=is_little,
-            instead=_instead(ended), is_beside=is_beside,
+            instead=instead_of(ended), is_beside=is_beside,
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,
@@ -381,31 +373,14 @@ class SignTable:
         )  # fmt: skip
 
 
-def _moves(changes: Container[str], is_beside: bool, *events: Mapping[str, Any] | None) -> dict[str, Move]:
-    """Return the features that changed so, by a drift or beside the others; the end, which comes first, knows more."""
-    found: dict[str, tuple[tuple[Any, Any], Move]] = {}
-    # The last event is the drift: what it named is farther off than what only the mean of later records differs in.
-    for event in reversed(events):
-        own: dict[str, tuple[tuple[Any, Any], Move]] = {}
-        for unit in (event or {}).get("units", ()):
-            for feature in unit["features"] if bool(unit.get("beside")) is is_beside else ():
-                # Of the same cluster and what it was, or the whole stream, where that is in both: each has a mean.
-                name, place = feature["feature"], (unit["cluster"], unit.get("was"))
-                if feature["change"] in changes and (name not in own or (name in found and found[name][0] == place)):
-                    own[name] = place, _move(feature)
-        found |= own
-    return {name: move for name, (_, move) in found.items()}
-
-
-def _instead(ended: Mapping[str, Any] | None) -> dict[str, Move]:
-    """Return the features in which the first cluster that took the place of another differs from that."""
-    taken = [unit for unit in (ended or {}).get("units", ()) if "was" in unit]
-    return {each["feature"]: _move(each) for unit in taken[:1] for each in unit["features"]}
-
-
-def _move(feature: Mapping[str, Any]) -> Move:
-    before, after, shift, ratio = map(float, _MOVED(feature))
-    return Move(before, after, shift, ratio, bool(feature.get("steps")))
+def _lacking(evidence: Mapping[str, Any], at_end: Mapping[str, Any]) -> str:
+    """Return in how many records a feature is missing, as an alert knows it at its end or so far, and usually."""
+    last = {**evidence, **at_end}
+    # In a row it knows that at its end; where they are too many of some, from the beginning.
+    of = f" of {last['records']:,.0f}" if evidence.get("records") else ""
+    count = f"in {last['missing']:,.0f}{of} records, " if of or "missing" in at_end else ""
+    usually = one_of(evidence["usual"], " of them" if count else " of the records")
+    return f"{count}usually {f'in {usually}' if evidence['usual'] > 0 else 'never missing'}"
 
 
 def _begin_with_clusters(
@@ -432,12 +407,3 @@ def _extent(cluster: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Return where a cluster is, and how wide."""
     whole = {"centre": cluster["centre"], "spread": cluster.get("spread", {})}
     return {what: {name: float(value) for name, value in own.items()} for what, own in whole.items()}
-
-
-def _without_features(unit: Mapping[str, Any]) -> str:
-    """Return what changed of a cluster, or of its stream, where that is no feature; else nothing."""
-    name = unit["cluster"] or "the stream"
-    if "share" in unit:
-        before, after = (f"{100 * unit['share'][when]:.3g} %" for when in ("before", "after"))
-        return f"{name} has {after} of the records, {before} before"
-    return f"features of {name} vary together differently" if "together" in unit["change"] else ""

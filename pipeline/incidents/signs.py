@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from resonance.pipeline.errors import number
@@ -18,7 +19,7 @@ BEYOND: Final = 1e-3
 """Part of another mean by which one that is on the other side of 0 is 0."""
 
 NEXT_TO: Final = 1e-6
-"""The same of one on the same side: smaller ones are in another unit rather."""
+"""The same on the same side of 0, where a larger part may be another unit."""
 
 LITTLE: Final = 1e-4
 """Part of the way from where it was by which a feature that is stuck at 0 may seem to be beside it."""
@@ -53,7 +54,7 @@ class Move(NamedTuple):
     """Whether that is from record to record."""
 
     def up_to(self, later: "Move") -> "Move":
-        """Return the whole way, where a later move goes on; how much the feature varies that knows better."""
+        """Return the whole way where a later move goes on, which knows better how much the feature varies."""
         way = self.after - self.before
         shift = self.shift * (later.after - self.before) / way if way else later.shift
         return Move(self.before, later.after, shift, later.ratio, later.steps)
@@ -187,10 +188,24 @@ class NewCluster(NamedTuple):
     @property
     def sign(self) -> Sign:
         """The cluster as a sign, which only counts where no alert opens."""
-        stamp = canonical(round(1000 * self.time))
+        time = stamp(self.time)
         return Sign(
-            self.key, self.stream, self.stream, "emerged", "info", self.time, self.onset, stamp, centre=self.centre
+            self.key, self.stream, self.stream, "emerged", "info", self.time, self.onset, time, centre=self.centre
         )
+
+
+IN_ORDER: Final = attrgetter("time", "place", "key")
+"""The order of signs."""
+
+
+def stream_of(cluster: str) -> str:
+    """Return the stream of a cluster, by its name."""
+    return cluster.rsplit("/", 2)[0]
+
+
+def stamp(time: float) -> str:
+    """Return seconds as the time of an output."""
+    return canonical(round(1000 * time))
 
 
 def seconds(time: str) -> float:

@@ -15,7 +15,8 @@ MARKED: Final = 8
 UNREADABLE: Final = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 """What reading a message raises that is of no worker."""
 
-Messages = Mapping[str, tuple[Any, Mapping[str, Any]]]
+Message = tuple[Any, Mapping[str, Any]]
+"""The payload of an output, with where it is from."""
 
 
 class PastSilence(NamedTuple):
@@ -27,14 +28,19 @@ class PastSilence(NamedTuple):
     """Of the last one before it."""
 
 
-def silences_of(opened: Messages, cleared: Messages) -> dict[str, list[PastSilence]]:
+def ended_by(alert: Mapping[str, Any], cleared: Message | None) -> Message | None:
+    """Return the message that cleared an alert, unless that opened again later: times of records may go back."""
+    return cleared if cleared and cleared[1]["seq"] >= alert["seq"] else None
+
+
+def silences_of(opened: Mapping[str, Message], cleared: Mapping[str, Message]) -> dict[str, list[PastSilence]]:
     """Return the silences that are over, of each stream in their order, from the messages of alerts by their keys."""
     found: dict[str, list[PastSilence]] = {}
     for key, (_, alert) in opened.items():
         with suppress(*UNREADABLE):  # It is of no worker.
-            if alert["rule"] == "silent" and cleared[key][1]["seq"] > alert["seq"]:
+            if alert["rule"] == "silent" and (ended := ended_by(alert, cleared.get(key))):
                 begin = epoch_ms(alert["since"]) / 1000 - alert["evidence"]["seconds"]
-                end = begin + cleared[key][1]["evidence"]["seconds"]
+                end = begin + ended[1]["evidence"]["seconds"]
                 found.setdefault(alert["stream"], []).append(PastSilence(end, begin))
     return {stream: sorted(own) for stream, own in found.items()}
 

@@ -16,7 +16,7 @@ SURE: Final = 60.0
 """The least of them of which one record is enough, or a mean where others have moved a little."""
 
 SURELY: Final = 1e3
-"""The least of them that a mean says whatever its spread: that of a feature of many scales is of its logarithms."""
+"""The least of them that a mean shows whatever its spread, which is of logarithms where there are many scales."""
 
 NEAR: Final = 0.1
 """Part by which a mean of some records is off, or a spread."""

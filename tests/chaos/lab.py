@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException, Producer
 
 from tests.brokers.jvm import java
 from tests.brokers.proxy import proxied_jvm
-from tests.integration.chaos import values
+from tests.integration.chaos_records import values
 from tests.integration.workers import Deployment
 
 STUCK_SECONDS = 180.0

@@ -5,7 +5,8 @@ import json
 from confluent_kafka import TopicPartition
 
 from tests.brokers import create_topic
-from tests.integration.chaos import GROUPS, Chaos, datasets, feed, values
+from tests.integration.chaos import Chaos
+from tests.integration.chaos_records import GROUPS, datasets, feed, values
 from tests.integration.workers import consumer
 
 PARTITIONS = 2

@@ -21,7 +21,8 @@ from resonance.pipeline.verify.output_refs import assignment_ref
 from resonance.pipeline.verify.verify import verify
 
 from tests import LONG
-from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, datasets, states
+from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, states
+from tests.integration.chaos_records import datasets
 from tests.integration.label_chaos import LabelChaos
 from tests.night import at_night
 from tests.pipeline.repartition.two_hops import by_id, by_record

@@ -8,7 +8,7 @@ import pytest
 
 from tests.brokers import produce
 from tests.chaos import judges
-from tests.integration.chaos import values
+from tests.integration.chaos_records import values
 from tests.integration.workers import ROOT, Deployment, wait_until
 
 BEFORE = os.environ.get("MIXED_WITH", "")

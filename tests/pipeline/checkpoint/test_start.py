@@ -10,7 +10,7 @@ from resonance.pipeline.errors import ConfigurationError, MismatchError
 
 from tests.pipeline.checkpoint.test_restore import AT, Log, given, source
 from tests.pipeline.toy_task import ToyTask
-from tests.pipeline.worker.test_processor import P1, Bench
+from tests.pipeline.worker.processor_bench import P1, Bench
 
 NOON = 1_767_268_800_000
 

@@ -7,7 +7,7 @@ import pytest
 from resonance.pipeline.files.counters import jumping_back
 from resonance.pipeline.files.survey import HEAD, FileSurvey
 
-from tests.pipeline.files.test_roles import measured, noted, stamp, surveyed
+from tests.pipeline.files.surveyed import measured, noted, stamp, surveyed
 
 RECORDS = 3_000
 TIMES = np.arange(RECORDS)

@@ -10,7 +10,7 @@ from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import BATCH, Columns, as_number
 from resonance.pipeline.files.several_files import SeveralFiles
 
-from tests.pipeline.files.test_files import records
+from tests.pipeline.files.written import records
 
 ZEEK = (
     '#separator \\x09\n#unset_field\t-\n#fields\tts\tid.h\tbytes\n1700000000.5\t"a\t-\n1700000001.5\tb\t7\n#close\tx\n'

@@ -15,7 +15,7 @@ from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.schemas import load_schema
 
 from tests.brokers import read_topic
-from tests.pipeline.incidents.test_incidents import BROKE, WORK, alert, output
+from tests.pipeline.incidents.outputs import BROKE, WORK, alert, output
 
 TOPICS = ("cluster-events", "alerts", "drift-events", "incidents")
 

@@ -1,8 +1,21 @@
-"""A change of a fleet, and streams of it that break at about that time, are incidents of their own."""
+"""A change of a fleet, and what a few of its streams show beside or after it, are incidents of their own."""
 
 import pytest
+from resonance.pipeline.incidents.incidents import row_of
 
-from tests.pipeline.incidents.test_incidents import alert, drift, emerged, incidents, named
+from tests.pipeline.incidents.outputs import (
+    BROKE,
+    NEW,
+    WORK,
+    again,
+    alert,
+    changed,
+    drift,
+    emerged,
+    incidents,
+    named,
+    output,
+)
 
 NAMES = [f"p{n % 2}:d{n}" for n in range(6)]
 CHANGE = [
@@ -15,12 +28,6 @@ CHANGE = [
         named(alert(name, 302), load=(2.6, 2.0), noise=(2.5, 2.0)),
     )
 ]
-
-
-def again(made):
-    """Another alert of a stream that had one before."""
-    made[1]["key"] += "again"
-    return made
 
 
 def new_kind(stream, minute, **centre):
@@ -38,6 +45,186 @@ def over(stream, minute, until, **evidence):
 def sizes(found):
     """How many streams each incident has, the fewest first."""
     return sorted(len(each["streams"]) for each in found)
+
+
+def change_of(names, **values):
+    """Alerts and drifts of streams that change at the same time; the alerts name features where some are given."""
+    alerts = [alert(name, 302) for name in names]
+    return [
+        *([named(each, **values) for each in alerts] if values else alerts),
+        *(drift(name, 320, load=(2, 5)) for name in names),
+    ]
+
+
+def test_a_change_of_all_and_a_broken_stream_at_the_same_time_are_two():
+    found = incidents(*BROKE, *WORK)
+    assert sorted((each["kind"], len(each["streams"])) for each in found) == [("broke", 1), ("new_kind", 3)]
+
+
+@pytest.mark.parametrize("shown", [
+    [named(again(alert("p1:d1", 430)), heat=(38.0, 6.2))],
+    [emerged("p1:d1", 430, 9, heat=38.0, load=5.0), NEW],
+    # While an alert is open, which names no features, no other one opens.
+    [emerged("p1:d1", 430, number, heat=38.0, load=number) for number in (8, 9, 10)],
+    # The end of the drift knows the new value, but not since when.
+    [output("drift_events", "p1:d1", 700, kind="settled", opened=0, seq=1, units=[
+        {"cluster": None, "change": ["moved"], "features": [
+            {"feature": "heat", "change": "moved", "before": 6.2, "after": 30.0, "shift": 24, "spread": 1, "ratio": 1}
+        ]}]),
+     emerged("p1:d1", 430, 9, heat=38.0, load=5.0), NEW],
+])  # fmt: skip
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_one_stream_alone_shows_after_a_change_of_all_is_an_incident_of_its_own(shown, order):
+    change = [*WORK, alert("p1:d1", 302), drift("p1:d1", 322, load=(2, 5)), emerged("p1:d1", 20, 0, heat=6.2, load=2)]
+    broke, work = incidents(*[*change, *shown][::order])
+    assert (broke["kind"], broke["severity"], broke["streams"]) == ("broke", "critical", ["p1:d1"])
+    assert broke["text"].endswith(":00, heat 38, usually 6.2; alone among 4 streams")
+    over, *_ = incidents(*change, *shown, alert("p1:d1", 600, kind="cleared"))
+    assert row_of(over)[1] == ("open" if any(kind == "alerts" for kind, _ in shown) else "learned")
+    assert over["severity"] == ("info" if NEW in shown else "critical")
+    assert "07:05" <= broke["since"][11:16] <= "07:10"
+    assert (len(work["streams"]), [each["feature"] for each in work["features"]]) == (4, ["load"])
+
+
+@pytest.mark.parametrize(("heat", "load", "count"), [(38.0, 5.0, 2), (6.2, 5.0, 1), (6.2, 20.0, 2), (6.2, 9.0, 1)])
+def test_a_fault_at_the_time_of_a_change_of_all_is_one_by_its_features_or_by_how_far_they_went(heat, load, count):
+    moves = {"load": (2, load)} | ({"heat": (6.2, heat)} if heat != 6.2 else {})
+    found = incidents(*WORK, alert("p1:d1", 302), drift("p1:d1", 322, **moves))
+    assert [len(each["streams"]) for each in found] == ([4] if count == 1 else [1, 3])
+
+
+@pytest.mark.parametrize(("value", "streams"), [(20.0, [4]), (60.0, [1, 4])])
+def test_what_a_stream_of_a_change_shows_later_as_others_do_is_of_the_change(value, streams):
+    night = [named(again(alert(name, 440)), heat=(20.0, 30.0)) for name in NAMES[:3]]
+    late = named(again(alert(NAMES[3], 500)), heat=(value, 30.0))
+    assert [len(each["streams"]) for each in incidents(*change_of(NAMES[:4]), *night, late)] == streams
+
+
+@pytest.mark.parametrize(("broken", "behind", "streams"), [(2, 5, [2, 6]), (2, 40, [2, 6]), (3, 5, [6])])
+def test_few_of_a_change_of_all_that_break_alike_later_are_one_incident(broken, behind, streams):
+    broke = [named(again(alert(name, 440 + behind * at)), heat=(38.0, 6.2)) for at, name in enumerate(NAMES[:broken])]
+    assert sizes(incidents(*change_of(NAMES), *broke, streams=6)) == streams
+
+
+@pytest.mark.parametrize(("known", "broken", "after", "streams"), [
+    (5, {0: 440, 1: 790}, (), [2, 5]), (8, {0: 440, 1: 990, 2: 990}, (), [3, 8]),
+    (8, {0: 700, 1: 700}, range(2, 8), [2, 6, 8]),  # What most streams show is with no part.
+])  # fmt: skip
+def test_a_part_of_a_change_is_with_what_as_few_show_by_themselves(known, broken, after, streams):
+    names = [f"p1:d{n}" for n in range(known)]
+    later = [named(again(alert(names[at], minute)), heat=(38.0, 6.2)) for at, minute in broken.items()]
+    later += [again(alert(names[at], 1_000)) for at in after]
+    assert sizes(incidents(*change_of(names, load=(5.0, 2.0)), *later, streams=known)) == streams
+
+
+@pytest.mark.parametrize(("later", "streams"), [(1_000, [3, 4]), (1_900, [1, 3, 4])])
+def test_what_one_stream_shows_is_its_own_unless_others_come_to_it_within_a_day(later, streams):
+    names = NAMES[:4]
+    shown = [named(again(alert(name, later if at else 440)), heat=(38.0, 6.2)) for at, name in enumerate(names)]
+    assert sizes(incidents(*change_of(names, load=(5.0, 2.0)), *shown)) == streams
+
+
+@pytest.mark.parametrize(("number", "count"), [(0, 2), (1, 1)])
+def test_a_new_cluster_is_far_from_all_before_only_where_the_first_is_kept(number, count):
+    change = [*WORK, alert("p1:d1", 302), drift("p1:d1", 322, load=(2, 5))]
+    shown = [emerged("p1:d1", 430, each, heat=38.0, load=each) for each in (8, 9, 10)]
+    assert len(incidents(*change, emerged("p1:d1", 20, number, heat=6.2, load=2), *shown)) == count
+
+
+@pytest.mark.parametrize(("share", "since"), [(1.0, "07:00"), (0.5, "06:40"), (0.1, "05:02")])
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_an_alert_names_of_a_new_cluster_is_all_that_is_new_and_began_with_it(share, since, order):
+    """The load of noon is outside the first cluster, of midnight: the model has learned it since, and its alert knows.
+
+    Other records were unlike before, for what came to the whole fleet.
+    """
+    fleet = [
+        each for name in NAMES[:4] for each in (emerged(name, 20, 0, load=5.0, heat=6.2), drift(name, 310, wait=(2, 5)))
+    ]
+    made = named(alert("p1:d1", 600, records=300.0, unlike=150.0), heat=(38.0, 6.2))
+    new = alert("p1:d1", 600, "new_cluster", severity="info", share=share)
+    new[1]["cluster"] = "p1:d1/1/7"
+    for each in (made, new):
+        each[1]["began"] = output("", "p1:d1", 302)[1]["time"]
+    burst = emerged("p1:d1", 440, 7, load=60.0, heat=38.0)
+    burst[1]["after"][0]["size"] = 20
+    broke = next(each for each in incidents(*[*fleet, burst, made, new][::order]) if each["streams"] == ["p1:d1"])
+    assert [(each["feature"], each["value"]) for each in broke["features"]] == [("heat", 38.0)]
+    assert broke["since"][11:16] == since
+
+
+@pytest.mark.parametrize(("own", "common", "streams"), [
+    ((60.0, 27.0, 33.0), 8, [1, 4]),
+    ((60.0, 27.0, 33.0), 9, [4]),  # Of many features one is far by chance.
+    ((33.4, 33.0, 33.0), 1, [4]), ((0.6, 0.5, 0.5), 1, [1, 4]),  # It never varied.
+    ((20.0, 29.9, 30.1), 1, [4]),  # It varies less than the same feature of others, which went as far.
+])  # fmt: skip
+def test_what_one_stream_has_beside_what_all_have_is_its_own_where_it_is_far_and_not_one_of_many(own, common, streams):
+    names, others = NAMES[:4], {f"f{n}": (20.0, 30.0) for n in range(common)}
+    night = [named(again(alert(name, 440)), heat=(20.0, 30.0), **others) for name in names]
+    night[3][1]["features"][0] |= zip(("value", "low", "high"), own, strict=True)
+    assert sizes(incidents(*change_of(names), *night)) == streams
+
+
+@pytest.mark.parametrize(("load", "until", "streams"), [
+    ((2, 5), 700, [4]), ((20, 28), 700, [4]),
+    ((2, 12.5), 700, [1, 3]),  # More than three times as far as any other.
+    ((5, 2), 700, [1, 3]), ((2, 5), 480, [1, 3]),  # The others have settled before.
+])  # fmt: skip
+def test_a_drift_that_goes_with_the_change_of_most_streams_meanwhile_is_of_that(load, until, streams):
+    others = [NAMES[n] for n in (0, 2, 3)]
+    change = [drift(name, 300, load=(2, 5)) for name in others]
+    change += [output("drift_events", name, until, kind="settled", opened=0, seq=1, units=[]) for name in others]
+    found = incidents(*change, drift("p1:d1", 520, load=load))
+    assert sizes(found) == streams
+    # Of one that also goes its own way that is apart, and all that it does so later.
+    own = drift("p1:d1", 520, load=load, heat=(6.2, 38.0)), drift("p1:d1", 1_000, seq=1, heat=(38.0, 60.0))
+    own[1][1]["continues"] = 0
+    alone = next(each for each in incidents(*change, *own) if each["streams"] == ["p1:d1"])
+    assert alone["features"][0] == {"feature": "heat", "value": 60.0, "usual": 6.2}
+    assert len(alone["features"]) == (1 if streams == [4] else 2)
+
+
+@pytest.mark.parametrize(("ratio", "count"), [(1.6, 1), (0.4, 1), (3.1, 2), (0.01, 2)])
+def test_how_much_a_feature_varies_while_most_streams_change_is_of_that_but_for_noise_and_what_is_stuck(ratio, count):
+    made = drift("p1:d1", 520)
+    made[1]["units"] = changed("load", "widened" if ratio > 1 else "narrowed", shift=0.1, ratio=ratio)
+    assert len(incidents(*(drift(NAMES[n], 300, load=(2, 5)) for n in (0, 2, 3)), made)) == count
+
+
+def test_a_wave_of_most_streams_takes_the_drifts_of_one_that_end_where_it_was_and_a_climb_goes_not_to_and_fro():
+    wave = [
+        drift(NAMES[n], 240 + 300 * at + 40 * n, seq=at, load=((2.0, 5.0), (5.0, 2.0))[at % 2])
+        for at in range(3) for n in range(4)
+    ]  # fmt: skip
+    climb = [drift("p1:d1", 700 + 140 * at, seq=5 + at, heat=(20.0 * at + 6, 20.0 * at + 26)) for at in range(3)]
+    up, all_ = incidents(*wave, drift("p1:d1", 1_300, seq=9, load=(2.0, 4.0)), *climb)
+    assert all_["text"].startswith("all 4 streams: goes to and fro since 2026-05-06 03:55:00, 4 drifts, last ")
+    assert up["text"] == "p1:d1: drifted since 2026-05-06 11:35:00, heat 66, usually 6"
+
+
+@pytest.mark.parametrize(("co2", "count"), [(700.0, 1), (1_900.0, 2)])
+def test_hours_that_a_changed_fleet_has_not_had_since_are_of_the_change_where_their_values_were_there_before(
+    co2, count
+):
+    names = NAMES[:4]
+    known = [emerged(name, 20 + at, at, heat=21.0, co2=(400.0, 760.0)[at]) for name in names for at in range(2)]
+    change = [named(alert(name, 302), heat=(19.0, 21.0)) for name in names]
+    monday = [named(again(alert(name, 1_300)), co2=(co2, 400.0)) for name in names]
+    assert len(incidents(*known, *change, *monday)) == count
+
+
+@pytest.mark.parametrize(("load", "kind"), [(5.2, "like_others"), (9.0, "broke")])
+def test_a_stream_that_becomes_at_another_time_what_most_others_did_is_not_unlike_them(load, kind):
+    late, _ = incidents(*WORK, alert("p1:d1", 900), drift("p1:d1", 920, load=(2, load)))
+    assert (late["kind"], late["streams"], "alone among" in late["text"]) == (kind, ["p1:d1"], kind == "broke")
+
+
+def test_a_stream_is_not_like_others_by_what_it_has_itself_in_their_change():
+    own = drift("p1:d1", 320, load=(2, 5), temp=(20.0, 24.0))
+    shown = [named(again(alert("p1:d1", 900)), temp=(23.0, 20.0)), drift("p1:d1", 920, seq=1, temp=(20.0, 23.0))]
+    late, _ = incidents(*WORK, alert("p1:d1", 302), own, *shown)
+    assert (late["kind"], late["streams"]) == ("broke", ["p1:d1"])
 
 
 def test_a_stream_that_breaks_soon_after_a_change_stays_one_of_those_that_changed():

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.pipeline.incidents.test_incidents import (
+from tests.pipeline.incidents.outputs import (
     NIGHTS,
+    again,
     alert,
     changed,
     drift,
@@ -46,9 +47,7 @@ def test_a_fault_in_one_feature_of_a_way_between_kinds_is_none():
     for each in came[::2]:
         named(each, heat=(35.0, 60.0), load=(2.0, 5.0), noise=(4.0, 9.0))
     kinds = split("p1:d1", 100, 1, {"heat": 60.0, "load": 5.0, "noise": 9.0}, {"heat": 12.0, "load": 0.0, "noise": 0.0})
-    fault = [*ways("p1:d1", 1_100)]
-    for each in fault:
-        each[1]["key"] += "fault"
+    fault = [*map(again, ways("p1:d1", 1_100))]
     broke, way = incidents(kinds, *came, *fault)
     assert (broke["kind"], broke["severity"], way["kind"], way["signs"]) == ("broke", "critical", "back", 3)
 
@@ -81,9 +80,7 @@ def test_a_drift_that_was_over_is_of_the_way_that_its_stream_was_on_or_said_wher
 
 @pytest.mark.parametrize(("heat", "how"), [(40.0, "a rare, known kind"), (95.0, "a new kind")])
 def test_a_kind_is_known_where_its_stream_has_had_what_it_names(heat, how):
-    shown = [
-        named(alert("p1:d1", minute, known=1.0, unlike=6.0, records=8.0), heat=(heat, 60.0)) for minute in (500, 1_100)
-    ]
-    shown[1][1]["key"] += "again"
+    known = [alert("p1:d1", minute, known=1.0, unlike=6.0, records=8.0) for minute in (500, 1_100)]
+    shown = [named(each, heat=(heat, 60.0)) for each in (known[0], again(known[1]))]
     assert f"{how} of records since" in incidents(NIGHTS, shown[0])[0]["text"]
     assert "a rare, known kind of records since 2026-05-06 08:13:00, 2 times" in incidents(NIGHTS, *shown)[0]["text"]

@@ -18,7 +18,7 @@ from resonance.pipeline.worker.progress import Progress
 
 from tests.night import at_night
 from tests.pipeline.streams import TOPIC, Held, payloads, points, records, run, settings, task
-from tests.pipeline.task.alerts.test_partition_alerts import devices
+from tests.pipeline.task.alerts.devices import devices
 
 KEYS = tuple(b"key %d" % number for number in range(12))
 LOG = records(points(2400).tolist(), keys=KEYS)

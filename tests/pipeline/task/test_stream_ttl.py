@@ -26,7 +26,7 @@ from tests.pipeline.streams import (
     task,
     value_of,
 )
-from tests.pipeline.task.alerts.test_partition_alerts import CAREFUL, devices
+from tests.pipeline.task.alerts.devices import CAREFUL, devices
 
 pytestmark = pytest.mark.usefixtures("blocks_of_one")
 

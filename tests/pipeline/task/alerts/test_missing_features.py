@@ -3,11 +3,19 @@
 from math import log, sqrt
 
 import numpy as np
+import orjson
 import pytest
+from jsonschema import Draft202012Validator
 from resonance.engine.errors import StateError
 from resonance.engine.state import pack, unpack
+from resonance.pipeline.records import Record
 from resonance.pipeline.task.alerts import missing_features
 from resonance.pipeline.task.alerts.missing_features import MissingFeatures
+from resonance.pipeline.timestamps import canonical
+from resonance.schemas import load_schema
+
+from tests.pipeline.streams import STAMP, TOPIC, Held, payloads, process, run, task, uneven, value_of
+from tests.pipeline.task.alerts.devices import given
 
 EVIDENCE = 17.2
 MINUTE, WEEK = 60_000, 7 * 86_400_000
@@ -295,3 +303,44 @@ def test_a_state_that_is_none_is_refused():
         members = {"columns": arrays["columns"]} if changed is None else {**arrays, **changed}
         with pytest.raises(StateError, match="missing_features"):
             MissingFeatures.from_state(pack(missing_features.KIND, missing_features.REVISION, header, members))
+
+
+def without_cpu(gone=range(1_500, 1_560), often=0.01):
+    """Records of three devices in turn, some without a feature; one device lacks it for a while in all of its own."""
+    rng = np.random.default_rng(2)
+    centres, log = rng.uniform(1.0, 9.0, (3, 3, 3)), []
+    for turn in range(1_800):
+        for device in range(3):
+            row = (centres[device, rng.integers(3)] * (1.0 + 0.05 * rng.normal(size=3))).tolist()
+            value = orjson.loads(value_of(row))
+            if rng.random() < often or (device == 1 and turn in gone):
+                value["cpu"] = None
+            log.append(Record(TOPIC, 0, len(log), STAMP + 1_000 * turn, b"d%d" % device, orjson.dumps(value)))
+    return log
+
+
+def test_a_feature_that_is_missing_far_more_often_than_it_was_opens_an_alert_whatever_the_cuts_and_restarts_are():
+    log, mean = without_cpu(), given(prepare__missing="mean")
+    whole = run(task(mean), log)
+    opened, cleared = (each for each in payloads(whole.alerts) if each["rule"] == "missing")
+    Draft202012Validator(load_schema("alert")).validate(opened)
+    assert (opened["kind"], opened["stream"], opened["feature"], opened["began"]) == (
+        "opened", "p0:d1", "cpu", canonical(STAMP + 1_500_000),
+    )  # fmt: skip
+    assert opened["evidence"]["missing"] == 20
+    assert opened["text"].startswith("p0:d1 lacks cpu: ")
+    assert (cleared["kind"], cleared["key"], cleared["evidence"]["missing"]) == ("cleared", opened["key"], 60)
+    for seed in range(3):
+        assert process(task(mean), uneven(log, seed)).alerts == whole.alerts
+    first, held = 3 * 1_500 + 7, Held(task(mean))
+    found = held.task.process(log[:first]).alerts
+    held.read = first
+    held.write(held.task.models.pending(everything=True), log[first - 1].offset + 1)
+    held.restore(task(mean), log, 64)
+    assert found + held.task.process(log[first:]).alerts == whole.alerts
+    off = run(task(given(prepare__missing="mean", alerts__off=["missing"])), log)
+    others = [alert for alert in payloads(whole.alerts) if alert["rule"] != "missing"]
+    assert [(alert["text"], alert["cause"]) for alert in payloads(off.alerts)] == [
+        (alert["text"], alert["cause"]) for alert in others
+    ]
+    assert off.assignments == whole.assignments

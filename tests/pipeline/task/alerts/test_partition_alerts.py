@@ -1,82 +1,23 @@
 """Alerts of a partition task: where they open and clear, what they say, and that they depend on the log alone."""
 
 import copy
-from types import SimpleNamespace
-from typing import Any, get_args
 
 import numpy as np
-import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, Record
-from resonance.pipeline.task.alerts import rules as alert_rules
-from resonance.pipeline.task.alerts.kernels import stream_rules
-from resonance.pipeline.task.alerts.open_alerts import OpenAlerts, StreamAlerts
-from resonance.pipeline.task.alerts.rules import DeadLetterShare, drift_transitions
+from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.alerts.silent_streams import SilentStreams
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_drift import WatchedChange
 from resonance.pipeline.timestamps import canonical
-from resonance.schemas import AlertRule, load_schema
+from resonance.schemas import load_schema
 
 from tests.night import seeds
-from tests.pipeline.streams import (
-    STAMP,
-    TOPIC,
-    Held,
-    payloads,
-    process,
-    restored,
-    run,
-    settings,
-    task,
-    uneven,
-    value_of,
-)
-
-CAREFUL: dict[str, Any] = {"engine__landmarks": None, "engine__memory": None, "engine__expire_records": None}
-"""The engine's own defaults in place of `FORGETFUL`."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _small_window():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alert_rules, "DEAD_LETTERS_WINDOW", 100)
-        yield
-
-
-def given(**changed):
-    return settings(**{"stream": "key", **CAREFUL, **changed})
-
-
-def devices(count=5, rounds=650, broken=350, seed=0, factor=12.0, gap=1_000, turns=100):
-    """Records of some devices in turn; one breaks and is mended, one sends nothing for a while, some are no use."""
-    rng = np.random.default_rng(seed)
-    centres = rng.uniform(1.0, 9.0, (count, 3, 3))
-    log = []
-    for turn in range(rounds):
-        for device in rng.permutation(count).tolist():
-            offset = len(log) + len(log) // 60
-            row = centres[device, rng.integers(3)] * (1.0 + 0.05 * rng.normal(size=3))
-            if device == 3 and broken <= turn < broken + turns:
-                row = row * factor * np.exp(0.5 * rng.normal(size=3))
-            key = b"d%d" % device
-            if device == 1 and 200 <= turn < 300:
-                key = b"d0"
-            value = b"{" if 260 <= turn < 280 else value_of(row.tolist(), id=f"r{offset}")
-            log.append(Record(TOPIC, 0, offset, STAMP + gap * turn, key, value))
-    return log
-
-
-LOG = devices()
-CUT = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
-"""The third device is broken there, and its alert is open."""
-
-
-def alerts_of(outputs):
-    return [(alert["kind"], alert["rule"], alert["stream"]) for alert in payloads(outputs.alerts)]
+from tests.pipeline.streams import STAMP, TOPIC, Held, payloads, process, restored, run, task, uneven, value_of
+from tests.pipeline.task.alerts.devices import DRIFT, LOG, alerts_of, change, devices, given
 
 
 @pytest.fixture(scope="module")
@@ -139,47 +80,6 @@ def test_a_restore_at_any_record_goes_on_bit_for_bit(whole, first):
     assert found == whole.alerts
 
 
-def without_cpu(gone=range(1_500, 1_560), often=0.01):
-    """Records of three devices in turn, some without a feature; one device lacks it for a while in all of its own."""
-    rng = np.random.default_rng(2)
-    centres, log = rng.uniform(1.0, 9.0, (3, 3, 3)), []
-    for turn in range(1_800):
-        for device in range(3):
-            row = (centres[device, rng.integers(3)] * (1.0 + 0.05 * rng.normal(size=3))).tolist()
-            value = orjson.loads(value_of(row))
-            if rng.random() < often or (device == 1 and turn in gone):
-                value["cpu"] = None
-            log.append(Record(TOPIC, 0, len(log), STAMP + 1_000 * turn, b"d%d" % device, orjson.dumps(value)))
-    return log
-
-
-def test_a_feature_that_is_missing_far_more_often_than_it_was_opens_an_alert_whatever_the_cuts_and_restarts_are():
-    log, mean = without_cpu(), given(prepare__missing="mean")
-    whole = run(task(mean), log)
-    opened, cleared = (each for each in payloads(whole.alerts) if each["rule"] == "missing")
-    Draft202012Validator(load_schema("alert")).validate(opened)
-    assert (opened["kind"], opened["stream"], opened["feature"], opened["began"]) == (
-        "opened", "p0:d1", "cpu", canonical(STAMP + 1_500_000),
-    )  # fmt: skip
-    assert opened["evidence"]["missing"] == 20
-    assert opened["text"].startswith("p0:d1 lacks cpu: ")
-    assert (cleared["kind"], cleared["key"], cleared["evidence"]["missing"]) == ("cleared", opened["key"], 60)
-    for seed in range(3):
-        assert process(task(mean), uneven(log, seed)).alerts == whole.alerts
-    first, held = 3 * 1_500 + 7, Held(task(mean))
-    found = held.task.process(log[:first]).alerts
-    held.read = first
-    held.write(held.task.models.pending(everything=True), log[first - 1].offset + 1)
-    held.restore(task(mean), log, 64)
-    assert found + held.task.process(log[first:]).alerts == whole.alerts
-    off = run(task(given(prepare__missing="mean", alerts__off=["missing"])), log)
-    others = [alert for alert in payloads(whole.alerts) if alert["rule"] != "missing"]
-    assert [(alert["text"], alert["cause"]) for alert in payloads(off.alerts)] == [
-        (alert["text"], alert["cause"]) for alert in others
-    ]
-    assert off.assignments == whole.assignments
-
-
 def returned(count=5, gone=range(400, 480), rounds=520):
     """Records of some devices in turn; one sends nothing for a while, and is broken when it comes back."""
     rng = np.random.default_rng(3)
@@ -220,147 +120,6 @@ def test_a_silence_that_is_in_no_snapshot_is_noticed_again_after_a_restart():
     held.restore(task(given()), log)
     whole.process(log[: back + 3])
     assert held.task.models.named("p0:d3").state() == whole.models.named("p0:d3").state()
-
-
-def go_on(held, count, **changed):
-    """Let a task go on behind the first records of the log, with settings that may have changed."""
-    held.read = count
-    held.write(held.task.models.pending(everything=True), LOG[count - 1].offset + 1)
-    held.restore(task(given(**changed)), LOG)
-
-
-def switched_off():
-    """A task that goes on without the rule `unlike` while an alert of it is open."""
-    held = Held(task(given()))
-    held.task.process(LOG[:CUT])
-    go_on(held, CUT, alerts__off=("unlike",))
-    return held
-
-
-def test_what_is_owed_comes_with_the_next_record_even_if_that_is_of_no_use():
-    held = switched_off()
-    spoiled = [record._replace(value=b"{") for record in LOG[CUT : CUT + 3]]
-    cleared, *others = payloads(held.task.process(spoiled).alerts)
-    assert (cleared["kind"], cleared["rule"], others) == ("cleared", "unlike", [])
-    assert cleared["cause"] == {"id": None, "source": {"topic": TOPIC, "partition": 0, "offset": LOG[CUT].offset}}
-
-
-def test_records_learned_silently_raise_nothing_and_what_is_open_then_is_emitted():
-    worker = task(given())
-    worker.catch_up(LOG[:CUT])
-    worker.announce()
-    assert (worker.health.open_alerts["unlike"], worker.health.alerts) == (1, {})
-    outputs = worker.process(LOG[CUT:])
-    assert worker.health.alerts == {"unlike": 1}
-    assert alerts_of(outputs) == [("opened", "unlike", "p0:d3"), ("cleared", "unlike", "p0:d3")]
-    opened, cleared = payloads(outputs.alerts)
-    assert opened["cause"]["source"]["offset"] == LOG[CUT].offset
-    assert opened["since"] < opened["time"]
-    assert (opened["seq"], cleared["seq"]) == (1, 2)
-    # A restart behind that record does not emit it again.
-    held = Held(task(given()))
-    held.task.catch_up(LOG[:CUT])
-    held.task.announce()
-    held.task.process(LOG[CUT : CUT + 5])
-    go_on(held, CUT + 5)
-    assert alerts_of(held.task.process(LOG[CUT + 5 :])) == [("cleared", "unlike", "p0:d3")]
-
-
-def test_a_new_version_clears_what_was_open_though_its_stream_has_no_record_any_more():
-    rest = [record for record in LOG[CUT:] if record.key != b"d3"]
-    worker = task(given())
-    worker.process(LOG[:CUT])
-    snapshots, state = list(worker.models.states()), worker.partition_state()
-    found = []
-    for size in (1, len(rest)):
-        fresh = task(given(engine__memory=5001))
-        fresh.restore_partition(state)
-        for snapshot in snapshots:
-            fresh.restore(snapshot, new_version=True)
-        found.append(run(fresh, rest, size).alerts)
-        cleared, *_ = payloads(found[-1])
-        assert (cleared["kind"], cleared["rule"], cleared["stream"]) == ("cleared", "unlike", "p0:d3")
-        assert (cleared["version"], cleared["evidence"]) == (1, {"ended": 1.0})
-        assert cleared["cause"]["source"]["offset"] == rest[0].offset
-        # The stream's next snapshot no longer has it open.
-        assert "p0:d3" in fresh.models.pending(everything=True)
-    assert found[0] == found[1]
-
-
-OFF: dict[str, Any] = {"alerts__off": get_args(AlertRule)}
-
-
-def test_without_rules_there_are_no_alerts_and_no_state():
-    worker = task(given(**OFF))
-    assert run(worker, LOG[:500]).alerts == []
-    assert worker.models.named("p0:d1").alerts is None
-    assert "alerts" not in orjson.loads(worker.partition_state())
-
-
-def test_where_every_rule_is_switched_off_nothing_is_written_and_the_numbers_go_on():
-    held, seconds = Held(task(given())), LOG[CUT].timestamp
-    assert held.task.process(LOG[:CUT]).alerts
-    go_on(held, CUT, **OFF)
-    assert not held.task.process(LOG[CUT : CUT + 40]).alerts
-    assert (held.task.open_alerts, held.task.health.open_alerts["unlike"]) == (set(), 0)
-    go_on(held, CUT + 40)
-    again = devices(rounds=900, broken=700, seed=1)
-    later = [one._replace(offset=one.offset + 10_000, timestamp=one.timestamp + seconds) for one in again]
-    opened = next(one for one in payloads(run(held.task, later).alerts) if one["stream"] == "p0:d3")
-    assert (opened["kind"], opened["seq"]) == ("opened", 2)
-    assert opened["key"].endswith("/p0:d3/1/1")
-
-
-def test_a_rule_that_was_switched_off_after_a_crash_clears_its_alert():
-    held = Held(task(given()))
-    held.task.process(LOG[:CUT])
-    held.write(held.task.models.pending(everything=True), LOG[CUT - 1].offset + 1)
-    # Committed without snapshots: the new start learns these records again in silence.
-    held.task.process(LOG[CUT : CUT + 20])
-    held.read = CUT + 20
-    held.restore(task(given(alerts__off=("unlike",))), LOG)
-    cleared, *others = payloads(held.task.process(LOG[CUT + 20 :]).alerts)
-    assert (cleared["kind"], cleared["rule"], others) == ("cleared", "unlike", [])
-    assert cleared["cause"]["source"]["offset"] == LOG[CUT + 20].offset
-
-
-def test_a_rule_that_was_off_for_a_while_knows_nothing_of_the_time_before():
-    held = Held(task(given()))
-    held.task.process(LOG[:1_900])
-    go_on(held, 1_900, alerts__off=("silent", "unlike"))
-    held.task.process(LOG[1_900:2_900])
-    go_on(held, 2_900)
-    # For the records that were learned without the rule no stream was silent.
-    assert alerts_of(held.task.process(LOG[2_900:])) == []
-
-
-def test_young_clusters_open_nothing_where_the_rule_on_them_was_switched_off():
-    held = Held(task(given()))
-    held.task.process(LOG[:900])
-    alerts = held.task.models.named("p0:d2").alerts
-    alerts.integers[stream_rules.YOUNG : stream_rules.YOUNG + 4] = 0, 10, 0, 0
-    go_on(held, 900, alerts__off=("new_cluster",))
-    assert "new_cluster" not in {rule for _, rule, _ in alerts_of(held.task.process(LOG[900:]))}
-
-
-@pytest.mark.parametrize("changes", [{"drift__rarity": 1e9}, {"drift__detect": False}])
-def test_the_alerts_of_a_drift_clear_where_the_watch_begins_anew(changes):
-    held, rng = Held(task(given(stream="partition"))), np.random.default_rng(1)
-    rows = 5.0 + rng.normal(size=(2_400, 3))
-    rows[1_800:] += 2.5
-    log = [Record(TOPIC, 0, i, STAMP + 1_000 * i, None, value_of(row)) for i, row in enumerate(rows.tolist())]
-    opened = [alert for alert in alerts_of(held.task.process(log[:2_000])) if alert[1] == "drift_open"]
-    assert opened == [("opened", "drift_open", "p0")]
-    held.read = 2_000
-    held.write(held.task.models.pending(everything=True), 2_000)
-    same = Held(held.task)
-    same.read, same.snapshots, same.state, same.recovery_offset = 2_000, held.snapshots, held.state, 2_000
-    same.restore(task(given(stream="partition")), log)
-    held.restore(task(given(stream="partition", **changes)), log)
-    assert "drift_open" not in {rule for _, rule, _ in alerts_of(same.task.process(log[2_000:2_010]))}
-    found = payloads(held.task.process(log[2_000:2_010]).alerts)
-    cleared = [one for one in found if one["rule"] == "drift_open"]
-    assert [(one["kind"], one["cause"]["source"]["offset"]) for one in cleared] == [("cleared", 2_000)]
 
 
 def test_a_record_that_is_too_long_for_the_outputs_is_no_record_of_its_stream():
@@ -426,14 +185,6 @@ def test_one_of_forty_devices_breaks_and_no_other_has_an_alert(seed):
         assert {"unlike"} <= {alert["rule"] for alert in opened} <= {"unlike", "drift_open"}
 
 
-def change(kind, *units):
-    names = ("unit", "cluster", "share", "share_before", "share_after")
-    return SimpleNamespace(kind=kind, units=[SimpleNamespace(**dict(zip(names, own, strict=True))) for own in units])
-
-
-DRIFT = change("drift", (0, -1, False, 1, 1), (1, 2, True, 0.1, 0.2), (2, 3, True, 0.1, 0.01), (3, 4, True, 0.1, 0.15))
-
-
 @pytest.mark.parametrize("cuts", [(50,), (11, 30, 50), tuple(range(1, 51))])
 def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts):
     worker = task(given(stream="partition"))
@@ -461,37 +212,3 @@ def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts
         for rule in rules
     ]
     assert messages[1]["text"] == "p0/1/2 has another share of its stream: it went from 10 % to 20 %"
-
-
-def test_the_rules_on_drift_are_switched_one_by_one():
-    for share, drift_open in ((True, False), (False, True)):
-        on = {"share": share, "drift_open": drift_open}
-        found = drift_transitions(OpenAlerts(), DRIFT, str, [rule for rule, wanted in on.items() if wanted])
-        assert {one.rule for one in found} == ({"share"} if share else {"drift_open"})
-
-
-def test_dead_letters_open_beyond_the_share_and_clear_at_half_of_it():
-    records = np.arange(400)
-    dead = [*range(100, 130, 2), *range(300, 306)]
-    whole = DeadLetterShare(100, 0.1).take(records, dead)
-    assert whole == [(120, True, 11), (218, False, 5)]
-    share = DeadLetterShare(100, 0.1)
-    found = []
-    for start in range(0, 400, 7):
-        part = records[start : start + 7]
-        found += [
-            (start + at, *rest) for at, *rest in share.take(part, [d - start for d in dead if 0 <= d - start < 7])
-        ]
-        fresh = DeadLetterShare(100, 0.1)
-        fresh.restore(orjson.loads(orjson.dumps(share.state())))
-        assert fresh.take(part, []) == []
-        share = fresh
-    assert found == whole
-
-
-def test_an_open_share_of_dead_letters_clears_in_a_smaller_window_without_any():
-    records = np.arange(400)
-    wide, narrow = DeadLetterShare(100, 0.1), DeadLetterShare(20, 0.1)
-    assert wide.take(records[:150], range(100, 115)) == [(110, True, 11)]
-    narrow.restore(wide.state())
-    assert narrow.take(records[150:160], []) == [(0, False, 0)]

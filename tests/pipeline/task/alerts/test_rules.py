@@ -3,15 +3,18 @@
 from types import SimpleNamespace
 
 import numpy as np
+import orjson
 import pytest
 from resonance.engine.base import Event
 from resonance.engine.prepare import Preparation
 from resonance.pipeline.task.alerts import rules as alert_rules
-from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
-from resonance.pipeline.task.alerts.rules import ROOM, AnswerRules
+from resonance.pipeline.task.alerts.open_alerts import OpenAlerts, StreamAlerts
+from resonance.pipeline.task.alerts.rules import ROOM, AnswerRules, DeadLetterShare, drift_transitions
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_drift import Marks
+
+from tests.pipeline.task.alerts.devices import DRIFT
 
 TEXTS = StreamTexts("p0", 3, 1)
 PREPARATION = Preparation(["a"])
@@ -118,3 +121,37 @@ def test_a_rule_that_is_switched_off_forgets_what_it_had_open():
     rules().switch_off(alerts)
     own.switch_off(alerts)
     assert len(found(own, alerts, given)) == 1
+
+
+def test_the_rules_on_drift_are_switched_one_by_one():
+    for share, drift_open in ((True, False), (False, True)):
+        on = {"share": share, "drift_open": drift_open}
+        found = drift_transitions(OpenAlerts(), DRIFT, str, [rule for rule, wanted in on.items() if wanted])
+        assert {one.rule for one in found} == ({"share"} if share else {"drift_open"})
+
+
+def test_dead_letters_open_beyond_the_share_and_clear_at_half_of_it():
+    records = np.arange(400)
+    dead = [*range(100, 130, 2), *range(300, 306)]
+    whole = DeadLetterShare(100, 0.1).take(records, dead)
+    assert whole == [(120, True, 11), (218, False, 5)]
+    share = DeadLetterShare(100, 0.1)
+    found = []
+    for start in range(0, 400, 7):
+        part = records[start : start + 7]
+        found += [
+            (start + at, *rest) for at, *rest in share.take(part, [d - start for d in dead if 0 <= d - start < 7])
+        ]
+        fresh = DeadLetterShare(100, 0.1)
+        fresh.restore(orjson.loads(orjson.dumps(share.state())))
+        assert fresh.take(part, []) == []
+        share = fresh
+    assert found == whole
+
+
+def test_an_open_share_of_dead_letters_clears_in_a_smaller_window_without_any():
+    records = np.arange(400)
+    wide, narrow = DeadLetterShare(100, 0.1), DeadLetterShare(20, 0.1)
+    assert wide.take(records[:150], range(100, 115)) == [(110, True, 11)]
+    narrow.restore(wide.state())
+    assert narrow.take(records[150:160], []) == [(0, False, 0)]

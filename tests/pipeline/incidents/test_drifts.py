@@ -1,0 +1,249 @@
+"""What a drift says of its features: a new place, noise, a stuck sensor, or a way to and fro."""
+
+import pytest
+
+from tests.pipeline.incidents.outputs import (
+    BROKE,
+    WORK,
+    alert,
+    apart,
+    changed,
+    drift,
+    emerged,
+    incidents,
+    named,
+    output,
+)
+
+
+def test_of_true_and_false_one_is_named():
+    shares = {"open=false": (0.99, 0.7), "open=true": (0.01, 0.3), "mode=b": (0.2, 0.5), "mode=a": (0.6, 0.2)}
+    (found,) = incidents(drift("p0:d0", 700, **shares))
+    assert [each["feature"] for each in found["features"]] == ["mode=a", "mode=b", "open=false"]
+
+
+@pytest.mark.parametrize("emerges", [20, 400])
+def test_a_rare_count_that_moved_by_next_to_nothing_beside_what_its_stream_had_is_not_said(emerges):
+    """In a cluster where it is nearly always 0 its mean and its spread are rounding, and the move is 130 of them."""
+    first = emerged("p1:d1", emerges, 0, denied=0.5, load=20.0, errors=0.1)
+    first[1]["after"][0]["spread"] = {"denied": 0.6, "load": 5.0, "errors": 0.3}
+    moved = drift("p1:d1", 310, denied=(-1.8e-06, 0.00034), errors=(-1e-5, 24.0), load=(20.0, 24.0))
+    for each, shift in zip(moved[1]["units"][0]["features"], (130.0, 79.0, 0.8), strict=True):
+        each["shift"] = shift
+    (found,) = incidents(first, moved)
+    shown = {each["feature"]: each["usual"] for each in found["features"]}
+    if emerges < 310:
+        assert shown == {"errors": 0.0, "load": 20.0}
+        assert found["text"].endswith("errors 24, usually 0, load 24, usually 20")
+    else:  # What came later does not say what it had been.
+        assert [*shown] == ["denied", "errors", "load"]
+    alone = drift("p1:d1", 310, denied=(0.001, 0.002))
+    assert incidents(first, alone)[0]["features"][0]["feature"] == "denied"
+
+
+def test_features_are_ranked_by_spreads_that_are_no_finer_than_what_a_stream_had():
+    first = emerged("p1:d1", 20, 0, load=20.0, errors=0.1)
+    first[1]["after"][0]["spread"] = {"errors": 2.0, "load": 5.0}
+    moved = drift("p1:d1", 310, errors=(0.0, 0.5), load=(20.0, 80.0))
+    for each, spreads in zip(moved[1]["units"][0]["features"], (500.0, 12.0), strict=True):
+        each["shift"] = spreads
+    (found,) = incidents(first, moved)
+    assert [each["feature"] for each in found["features"]] == ["load", "errors"]
+
+
+def test_a_share_that_changed_is_one_incident_with_its_drift_and_says_which():
+    drifted = drift("p1:d1", 310)
+    share = {"before": 0.05, "after": 0.14}
+    drifted[1]["units"] = [{"cluster": "p1:d1/1/4", "change": ["more"], "features": [], "share": share}]
+    of_share = alert("p1:d1", 310, "share", severity="warning", before=0.05, after=0.14)
+    of_share[1]["cluster"] = "p1:d1/1/4"
+    (found,) = incidents(of_share, drifted)
+    assert found["text"] == "p1:d1: p1:d1/1/4 has 14 % of the records, 5 % before, since 2026-05-06 05:05:00"
+
+
+def test_a_new_cluster_belongs_to_the_drift_that_has_not_settled():
+    later = alert("p1:d1", 900, "new_cluster", severity="info")
+    (found,) = incidents(*BROKE, later)
+    assert (found["kind"], found["signs"]) == ("broke", 3)
+    assert len(incidents(BROKE[0], later)) == 2
+
+
+def test_a_drift_that_goes_on_is_the_same_incident_however_late_it_does():
+    later = drift("p1:d1", 900, seq=2, heat=(38.0, 60.0))
+    later[1]["continues"] = 0
+    (found,) = incidents(drift("p1:d1", 310, heat=(6.2, 38.0)), later)
+    assert found["features"] == [{"feature": "heat", "value": 60.0, "usual": 6.2}]
+
+
+def test_drifts_that_end_where_the_stream_has_been_are_one_incident_and_a_new_place_is_another():
+    wave = [
+        drift("p1:d1", 240 + 300 * i, seq=i, heat=(20.0, 60.0) if i % 2 == 0 else (60.0, 22.0 - i), load=(5.0, 6.0))
+        for i in range(4)
+    ]
+    (found,) = incidents(*wave)
+    assert found["text"].startswith(
+        "p1:d1: goes to and fro since 2026-05-06 03:55:00, 4 drifts, last 2026-05-06 18:55: "
+    )
+    assert "heat 19 to 60, load 5 to 6" in found["text"]
+    for _, payload in wave:
+        for each in (payload, payload["since"]):
+            each["time"] = "1970-01-01T00:00:00.000Z"
+    assert "4 drifts: heat" in incidents(*wave)[-1]["text"]
+    beyond = drift("p1:d1", 1_300, seq=9, heat=(20.0, 95.0), load=(5.0, 30.0))
+    assert [each["text"][7:20] for each in incidents(*wave, beyond)] == ["drifted since", "goes to and f"]
+
+
+def test_a_feature_that_only_varies_more_is_named():
+    made = drift("p1:d1", 310, heat=(6.2, 6.3))
+    made[1]["units"][0]["features"][0] |= {"change": "widened", "ratio": 3.0}
+    (found,) = incidents(made)
+    assert found["text"] == "p1:d1: drifted since 2026-05-06 05:05:00, heat varies 3 times as much"
+
+
+@pytest.mark.parametrize(("before", "count"), [(0.0, 0), (0.2, 1)])
+def test_a_rare_count_that_has_not_come_for_a_while_is_not_stuck(before, count):
+    made = drift("p1:d1", 310, errors=(before, 0.0, 0.0))
+    made[1]["units"][0]["features"][0]["change"] = "narrowed"
+    assert len(incidents(made)) == count
+
+
+@pytest.mark.parametrize(("shift", "ratio", "said"), [
+    (0.4, 6.8, "broke 2026-05-06 04:56:00, heat varies 6.8 times as much"),
+    (0.4, 2.4, "at a new level since 2026-05-06 04:56:00, heat 8, usually 6.2"),
+    (3.4, 6.8, "at a new level since 2026-05-06 04:56:00, heat 6.5, usually 6.2"),
+    (0.4, 6.9, "broke 2026-05-06 04:56:00, heat jumps 6.9 times as far from record to record"),
+    (2.9, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies about 6.2"),
+    (9.4, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies about 6.2"),
+    # It varies as much less as it has become smaller.
+    (-9.4, 0.05, "at a new level since 2026-05-06 04:56:00, heat 0.3, usually 6.2"),
+])  # fmt: skip
+def test_noise_and_a_stuck_sensor_are_no_new_level(shift, ratio, said):
+    started = drift("p1:d1", 310, heat=(6.2, 8.0, 2.5))
+    kind = "moved" if abs(shift) > 0.5 else "widened"
+    units = changed("heat", kind, shift=shift, ratio=ratio, steps=ratio == 6.9, after=6.5 if shift > 0 else 0.3)
+    settled = output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=units)
+    shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared")
+    (found,) = incidents(*shown, started, settled)
+    assert found["text"] == f"p1:d1: {said}; alone among 4 streams"
+
+
+def test_a_feature_that_is_stuck_at_0_stays_at_0_though_its_mean_is_rounded():
+    started = drift("p1:d1", 310)
+    started[1]["units"] = changed("volt", "narrowed", before=398.6, after=0.0185, shift=-144.3, ratio=0.0)
+    (found,) = incidents(started)
+    assert found["text"].endswith(", volt stays at 0, usually varies about 399")
+    assert found["features"] == [{"feature": "volt", "value": 0.0, "usual": 398.6, "ratio": 0.0}]
+
+
+def test_what_a_wave_has_done_until_noise_was_usual_is_no_part_of_it():
+    started = drift("p1:d1", 310, heat=(6.2, 6.3))
+    started[1]["units"] = changed("heat", "widened", shift=0.1, ratio=2.8)
+    units = changed("load", "moved", shift=4.0, ratio=0.5)
+    units[0]["features"] += changed("heat", "moved", shift=1.2, ratio=2.9)[0]["features"]
+    settled = output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=units)
+    (found,) = incidents(started, settled)
+    assert found["text"] == "p1:d1: drifted since 2026-05-06 05:05:00, heat varies 2.8 times as much"
+
+
+def test_a_feature_that_leaves_all_its_places_is_no_part_of_the_rhythm_that_its_end_names():
+    places = [(10.0, 40.0), (40.0, 10.0)]
+    days = [
+        drift("p1:d1", 100 + 250 * n, seq=n, load=places[n % 2], heat=places[n % 2], errors=(0.1 * (n % 2), 0.1))
+        for n in range(4)
+    ]
+    fault = drift("p1:d1", 1_200, seq=4, errors=(0.1, 9.0))
+    units = changed("load", "moved", before=40.0, after=12.0, shift=-2.0, ratio=1.0)
+    units[0]["features"] += changed("heat", "moved", before=40.0, after=12.0, shift=-2.0, ratio=1.0)[0]["features"]
+    settled = output("drift_events", "p1:d1", 1_300, kind="settled", opened=4, seq=5, units=units)
+    newest, rhythm = incidents(*days, fault, settled)
+    assert newest["features"][0] == {"feature": "errors", "value": 9.0, "usual": 0.1}
+    assert "goes to and fro" in rhythm["text"]
+
+
+def test_a_drift_and_its_end_are_compared_by_what_a_cluster_was():
+    started, other = (
+        {
+            **changed("heat", "moved", before=at, after=at + 9, shift=9.0, ratio=1.0)[0],
+            "cluster": "p1:d1/1/9",
+            "was": was,
+        }
+        for at, was in ((6.0, "p1:d1/1/8"), (60.0, "p1:d1/1/2"))
+    )
+    drifted = drift("p1:d1", 310, heat=(6.0, 15.0))
+    drifted[1]["units"] = [started]
+    settled = output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=[started, other])
+    (found,) = incidents(drifted, settled)
+    assert found["features"] == [{"feature": "heat", "value": 15.0, "usual": 6.0}]
+
+
+def test_a_feature_that_stays_where_it_usually_was_in_the_middle_says_so_once():
+    stuck = drift("p1:d1", 310, load=(6.2, 9.0))
+    own = changed("heat", "narrowed", before=5.311, after=5.309, shift=0.0, ratio=0.0)[0]
+    stuck[1]["units"][0]["features"] += own["features"]
+    assert "heat stays at 5.31, usually varies, load 9" in incidents(stuck)[0]["text"]
+
+
+def test_a_stuck_sensor_is_apart_from_the_wave_before():
+    wave = [drift("p1:d1", 240 + 300 * at, seq=at, heat=((6.2, 9.0), (9.0, 6.2))[at % 2]) for at in range(4)]
+    wave[3][1]["units"][0]["features"] += changed("load", "narrowed", shift=0.0, ratio=0.002)[0]["features"]
+    stuck, before = incidents(*wave)
+    assert "load stays at 6.5" in stuck["text"]
+    assert "3 drifts" in before["text"]
+
+
+@pytest.mark.parametrize(("value", "count"), [(6.5, 1), (9.0, 2)])
+def test_where_a_sensor_is_stuck_is_no_news_at_night(value, count):
+    stuck = drift("p1:d1", 300)
+    stuck[1]["units"] = changed("heat", "narrowed", shift=0.3, ratio=0.002)
+    found = incidents(stuck, named(alert("p1:d1", 700), heat=(value, 0.1)))
+    assert (len(found), "heat stays at 6.5, usually varies about 6.2" in found[-1]["text"]) == (count, True)
+
+
+def test_what_is_next_to_nothing_beside_what_was_or_is_there_is_zero():
+    (found,) = incidents(drift("p1:d1", 310, rpm=(1.4e-14, 92.0), fuel=(80.0, 1.5e-6), noise=(80.0, 1.5e-3)))
+    assert {each["feature"]: (each["value"], each["usual"]) for each in found["features"]} == {
+        "rpm": (92.0, 0.0), "fuel": (0.0, 80.0), "noise": (1.5e-3, 80.0),
+    }  # fmt: skip
+    waves = [drift("p1:d1", 240 + 300 * at, seq=at, rpm=((1e-9, 9.0), (9.0, 1e-9))[at % 2]) for at in range(4)]
+    assert "rpm 0 to 9" in incidents(*waves)[0]["text"]
+
+
+@pytest.mark.parametrize(("temp", "count"), [((67.6, 71.3), 1), ((71.3, 46.0), 2)])
+def test_a_drift_within_what_a_stream_has_become_is_of_its_incident_and_a_way_back_is_another(temp, count):
+    new = alert("p1:d1", 340, "new_cluster", severity="info", share=1.0)
+    broke = named(alert("p1:d1", 300), vib=(5.0, 1.0), temp=(70.0, 45.0))
+    *_, found = made = incidents(broke, new, drift("p1:d1", 900, temp=temp))
+    assert (len(made), found["features"][0]["feature"], found["drifts"]) == (count, "vib", 2 - count)
+
+
+@pytest.mark.parametrize("streams", [4, 10])
+def test_a_slow_drift_names_what_its_stream_was_and_not_what_all_did_meanwhile(streams):
+    # Its end also has a cluster of its own, with another mean, and what a change of all has done.
+    slow = drift("p1:d1", 200, scope="stream", damp=(42, 43.5))
+    ends = [("p1:d1/1/2", "damp", 48.3, 49.9), ("p1:d1/1/2", "load", 2, 5), (None, "damp", 42, 52)]
+    units = [
+        {"cluster": cluster, "change": ["moved"], "features": changed(name, "moved", before=before, after=after,
+         shift=after - before, ratio=1.0)[0]["features"]} for cluster, name, before, after in ends
+    ]  # fmt: skip
+    settled = output("drift_events", "p1:d1", 900, kind="settled", opened=0, seq=1, units=units)
+    all_, one = incidents(*WORK, slow, settled, streams=streams)
+    # Its stream is one of those that changed.
+    assert all_["streams"] == ["p0:d0", "p0:d2", "p1:d3", "p1:d1"]
+    assert one["text"] == "p1:d1: drifted since 2026-05-06 03:15:00, damp 52, usually 42"
+
+
+def test_what_a_feature_is_beside_the_others_is_said_so_unless_more_is_known():
+    [found] = incidents(apart("p0:d0", 600, temp=(43.0, 55.5)))
+    assert found["text"] == "p0:d0: drifted since 2026-05-06 09:55:00, temp 55.5 where 43 would be usual"
+    assert found["features"] == [{"feature": "temp", "value": 55.5, "usual": 43.0, "beside": True}]
+    kind, event = apart("p0:d0", 600, temp=(43.0, 43.1, 6.0))
+    event["units"][0]["features"][0]["change"] = "widened"
+    [found] = incidents((kind, event))
+    assert found["text"].endswith(", temp 6 times as far as usual from what it would be")
+    [found] = incidents(drift("p0:d0", 600, load=(1.0, 9.0)), apart("p0:d0", 610, seq=1, temp=(43.0, 55.5)))
+    assert [each["feature"] for each in found["features"]] == ["load"]
+
+
+def test_a_new_cluster_of_a_start_is_not_what_a_drift_has_moved_to():
+    [found] = incidents(emerged("p1:d1", 305, heat=1.76), drift("p1:d1", 310, heat=(1.03, 1.24)), alert("p1:d1", 300))
+    assert found["features"] == [{"feature": "heat", "value": 1.24, "usual": 1.03}]

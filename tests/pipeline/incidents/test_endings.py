@@ -1,0 +1,145 @@
+"""Whether what an incident shows is open, learned, or over and since when."""
+
+from itertools import permutations
+
+import pytest
+from resonance.pipeline.incidents.incidents import row_of
+
+from tests.pipeline.incidents.outputs import BROKE, NEW, WORK, alert, drift, incidents, named, output
+
+
+@pytest.mark.parametrize(("after", "said"), [
+    (0.012, "drifted since 2026-05-06 05:05:00, error 0.08, usually 0.01; back since 2026-05-06 13:15"),
+    (0.06, "goes to and fro since 2026-05-06 05:05:00, 2 drifts, last 2026-05-06 13:15: error 0.01 to 0.08"),
+])  # fmt: skip
+def test_a_rate_that_is_back_is_over(after, said):
+    there, back = drift("p1:d1", 310, error=(0.01, 0.08)), drift("p1:d1", 800, seq=2, error=(0.08, after))
+    settled = [output("drift_events", "p1:d1", at, kind="settled", opened=of, seq=of + 1, units=[])
+               for of, at in ((0, 500), (2, 1000))]  # fmt: skip
+    (found,) = incidents(there, settled[0], back, settled[1])
+    assert found["text"] == f"p1:d1: {said}"
+    assert found["is_open"] is False
+
+
+def test_what_a_drift_takes_back_that_seems_to_have_begun_before_is_over_when_that_is_seen():
+    there, back = drift("p1:d1", 310, error=(0.01, 0.08)), drift("p1:d1", 800, seq=2, error=(0.08, 0.012))
+    back[1]["since"]["time"] = output("", "p1:d1", 290)[1]["time"]
+    settled = output("drift_events", "p1:d1", 500, kind="settled", opened=0, seq=1, units=[])
+    (found,) = incidents(there, settled, back)
+    assert found["text"].endswith("; back since 2026-05-06 13:20")
+
+
+@pytest.mark.parametrize(
+    ("outside", "state", "how", "end"),
+    [(1.0, "learned", "at a new level since", ""), (0.0, "over", "broke", "; over since 2026-05-06 08:20")],
+)
+def test_what_an_alert_shows_is_learned_where_the_record_that_clears_it_is_as_far(outside, state, how, end):
+    shown = named(alert("p1:d1", 300), heat=(8.0, 6.2)), alert("p1:d1", 500, kind="cleared", outside=outside)
+    (found,) = incidents(*shown)
+    assert row_of(found) == (
+        "critical", state, f"p1:d1: {how} 2026-05-06 04:56:00, heat 8, usually 6.2; alone among 4 streams{end}",
+    )  # fmt: skip
+    recovered = output("drift_events", "p1:d1", 800, kind="recovered", opened=0, seq=1, units=[])
+    (found,) = incidents(*shown, drift("p1:d1", 310, heat=(6.2, 8.0)), recovered)
+    assert row_of(found)[1] == "over" and ": broke " in found["text"]
+
+
+def test_an_incident_is_over_with_its_alerts():
+    (found,) = incidents(alert("p1:d1", 300), alert("p1:d1", 330, kind="cleared"))
+    assert not found["is_open"]
+
+
+def test_an_incident_of_many_is_as_urgent_as_what_is_open_of_it_and_a_fault_of_one_that_is_learned_as_it_was():
+    ends = [
+        alert("p1:d1", 500, kind="cleared"),
+        output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=[]),
+        alert("p1:d1", 900, "new_cluster", kind="cleared"),
+    ]
+    seen = [incidents(*BROKE, NEW, *ends[:count])[0] for count in range(4)]
+    assert {each["severity"] for each in seen} == {"critical"}
+    assert [each["is_open"] for each in seen] == [True, True, True, False]
+    work = [alert(stream, 500, kind="cleared") for stream in ("p0:d0", "p0:d2", "p1:d3")]
+    assert [incidents(*WORK, *work[:count])[0]["severity"] for count in (2, 3)] == ["critical", "warning"]
+
+
+def test_a_stream_that_stays_what_it_became_is_at_a_new_level_until_it_drifts_back():
+    learned = [
+        NEW,
+        alert("p1:d1", 500, kind="cleared"),
+        output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=[]),
+    ]
+    (found,) = incidents(*BROKE, *learned)
+    assert found["text"] == (
+        "p1:d1: at a new level since 2026-05-06 04:56:00, heat 38, usually 6.2; alone among 4 streams"
+    )
+    back = [
+        drift("p1:d1", 1_000, seq=2, heat=(38.0, 6.2)),
+        output("drift_events", "p1:d1", 1_300, kind="settled", opened=2, seq=3, units=[]),
+    ]
+    assert "broke 2026" in incidents(*BROKE, *learned, *back)[-1]["text"]
+    assert "broke 2026" in incidents(*BROKE, *learned[:2])[-1]["text"]
+
+
+def test_a_later_message_counts_where_times_go_back():
+    cleared = alert("p1:d1", 290, kind="cleared")
+    cleared[1]["seq"] = 301
+    (found,) = incidents(cleared, alert("p1:d1", 300))
+    assert not found["is_open"]
+
+
+def test_a_drift_whose_model_is_gone_is_over_with_its_alert():
+    started = drift("p1:d1", 300, load=(2.0, 5.0))
+    assert incidents(started)[0]["is_open"]
+    gone = alert("p1:d1", 400, rule="drift_open", kind="cleared", severity="warning")
+    (found,) = incidents(gone, started)
+    assert not found["is_open"]
+
+
+def test_an_alert_that_opens_again_under_its_key_is_open_in_whichever_order_it_is_read():
+    first, cleared, again = alert("p1:d1", 300), alert("p1:d1", 330, kind="cleared"), alert("p1:d1", 360)
+    for order in permutations((first, cleared, again)):
+        (found,) = incidents(*order)
+        assert (found["is_open"], found["since"]) == (True, "2026-05-06T05:56:00.000Z")
+
+
+def test_what_a_stream_has_become_is_learned_and_takes_the_hours_that_it_meets_anew():
+    def again(minute, known, **features):
+        made = named(alert("p1:d1", minute, records=8.0, unlike=4.0, known=known), **features)
+        made[1]["key"] += str(minute)
+        return [made, (made[0], {**made[1], "kind": "cleared", "seq": minute + 1})]
+
+    new = alert("p1:d1", 340, "new_cluster", severity="info", share=1.0)
+    new[1]["cluster"] = "p1:d1/1/7"
+    changed = [*again(300, 0.0, load=(0.6, 50.0)), new, alert("p1:d1", 900, "new_cluster", kind="cleared", share=0.04)]
+    night, nameless, burst = again(700, 1.0, heat=(1.0, 5.0)), again(1_000, 0.0), again(1_100, 0.0, noise=(9.0, 1.0))
+    of_burst, of_change = incidents(*changed, *night, *nameless, *burst, streams=1)
+    assert [(row_of(each)[1], each["signs"]) for each in (of_burst, of_change)] == [("over", 1), ("learned", 4)]
+    vanished = output("cluster_events", "p1:d1", 1_200, kind="vanished", cluster="p1:d1/1/7", after=[], before=[])
+    assert row_of(incidents(*changed, vanished, streams=1)[0])[1] == "over"
+
+
+def test_a_drift_that_settled_is_learned_until_the_next_one_and_one_that_recovered_is_over():
+    settled = output("drift_events", "p1:d1", 400, kind="settled", opened=0, seq=1, units=[])
+    first, later = drift("p1:d1", 310, heat=(6.2, 38.0)), drift("p1:d1", 900, seq=2, heat=(38.0, 60.0))
+    assert [row_of(each)[1] for each in incidents(first, settled)] == ["learned"]
+    assert [row_of(each)[1] for each in incidents(first, settled, later)] == ["open", "over"]
+    recovered = settled[0], {**settled[1], "kind": "recovered"}
+    assert [row_of(each)[1] for each in incidents(first, recovered)] == ["over"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "feature", "after", "state"),
+    [
+        ("settled", "heat", 60.0, "over"),
+        ("settled", "load", 60.0, "learned"),  # The baseline has the heat of the first one still.
+        ("recovered", "heat", None, "learned"),
+        ("recovered", "heat", 6.2, "over"),  # It went back to the place before the last.
+    ],
+)
+def test_a_drift_is_learned_as_long_as_no_later_one_ends_with_the_same_features_elsewhere(kind, feature, after, state):
+    ends = []
+    for seq, of, place, ended in ((1, "heat", 38.0, "settled"), (3, feature, after, kind)):
+        ends.append(drift("p1:d1", 400 * seq, seq=seq, **({of: (9.0, place)} if place else {})))
+        ends[-1][1].update(kind=ended, opened=seq - 1)
+    later = drift("p1:d1", 900, seq=2, **{feature: (38.0, 60.0)})
+    assert row_of(incidents(drift("p1:d1", 310, heat=(6.2, 38.0)), later, *ends)[-1])[1] == state

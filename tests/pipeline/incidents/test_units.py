@@ -1,0 +1,163 @@
+"""A feature in another unit is named with its factor, and no ordinary change is one."""
+
+import pytest
+
+from tests.pipeline.incidents.outputs import again, alert, drift, emerged, incidents, named, output
+
+
+def test_one_feature_of_a_whole_stream_that_is_many_times_what_it_was_is_in_another_unit():
+    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, 620.0, 100)))
+    assert found["text"] == "p1:d1: heat in another unit since 2026-05-06 05:05:00, x 100"
+    assert (found["kind"], found["factor"], found["certainty"]) == ("unit", pytest.approx(100), "likely")
+
+
+@pytest.mark.parametrize(
+    ("heat", "how"),
+    [
+        ((36.0, 10.0, 0.28), "x 0.278"),
+        ((4.2, 60.9, 15.0), "x 14.5"),
+        # From hPa to inHg, of which the first day was calm.
+        ((1_005.0, 29.6, 0.015), "x 0.0295"),
+        ((25.0, 77.0, 1.9), "heat 77, usually 25: Fahrenheit or Celsius"),
+        ((77.0, 25.0, 0.55), "heat 25, usually 77: Fahrenheit or Celsius"),
+        # Ordinary changes: the values vary as before, or in another proportion, or it is not quite the factor.
+        *(((before, after, ratio), "") for before, after, ratio in (
+            (40.0, 104.0, 1.0), (100.0, 212.0, 2.12), (50.0, 176.0, 3.52), (50.0, 180.0, 1.0), (6.2, 620.0, 1.0),
+        )),
+    ],
+)  # fmt: skip
+def test_a_mean_and_its_spread_say_another_unit_and_no_ordinary_change_is_one(heat, how):
+    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=heat))
+    assert (found["kind"], how in found["text"]) == ("unit" if how else "drifted", True)
+
+
+def test_another_unit_is_one_beside_features_that_move_a_little_and_a_load_ten_times_as_high_is_none():
+    for heat, noise, kind in ((620.0, 4.0, "unit"), (620.0, 9.0, "drifted"), (62.0, 4.0, "drifted")):
+        (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, heat, heat / 6.2), noise=(3.0, noise)))
+        assert (found["kind"], len(found["features"])) == (kind, 1 if kind == "unit" else 2)
+
+
+def test_while_a_drift_lasts_the_record_of_the_alert_says_the_unit():
+    # The drift has seen the first records of the new unit, and its mean is of both.
+    lasts = drift("p1:d1", 310, scope="stream", heat=(23.0, 12.0))
+    for value, kind in ((0.24, "unit"), (1.1, "broke")):
+        opened = named(alert("p1:d1", 312, records=6.0, unlike=6.0), heat=(value, 23.0))
+        (found,) = incidents(lasts, opened)
+        assert (found["kind"], found.get("factor")) == (kind, 0.01 if kind == "unit" else None)
+
+
+def test_a_group_is_in_another_unit_though_means_are_under_way_and_other_features_move_a_little():
+    shown = []
+    for stream, mean, others in (("p1:d1", 600.0, {}), ("p0:d2", 370.0, {"noise": (50.0, 46.0)}), ("p1:d3", 250.0, {})):
+        shown += [
+            named(alert(stream, 312, records=6.0, unlike=6.0), power=(2_900.0, 3.0)),
+            drift(stream, 320, scope="stream", power=(3.0, mean, 4.3), **others),
+            # It goes on until all records are of the new unit.
+            drift(stream, 390, seq=1, scope="stream", power=(3.0, 2_950.0, 700.0)),
+        ][: 2 if others else 3]
+    (found,) = incidents(*shown, streams=10)
+    assert (found["kind"], found["factor"], found["severity"]) == ("unit", 1_000.0, "critical")
+    assert found["streams"] == ["p0:d2", "p1:d1", "p1:d3"]
+
+
+def test_fahrenheit_is_one_beside_features_that_move_a_little_where_a_temperature_is_named():
+    for name, kind in (("temp", "unit"), ("x", "drifted")):
+        moves = {name: (25.0, 77.0, 1.8), "load": (5.0, 6.0)}
+        assert incidents(drift("p1:d1", 310, scope="stream", **moves))[0]["kind"] == kind
+    # A stream has clusters of several loads in it.
+    shown = [alert("p1:d1", 340 + 60 * n, "new_cluster", severity="info", share=0.2) for n in range(2)]
+    for n, each in enumerate(shown):
+        each[1].update(cluster=f"p1:d1/1/{7 + n}", key=f"alert/new_cluster/{n}")
+    came = [
+        emerged("p1:d1", minute, number, temp=173.4, load=load) for minute, number, load in ((310, 7, 5), (380, 8, 9))
+    ]
+    (found,) = incidents(named(alert("p1:d1", 300, records=5.0, unlike=5.0), temp=(173.6, 78.4)), *came, *shown)
+    assert "Fahrenheit" in found["text"]
+
+
+def test_a_feature_of_many_scales_that_is_a_thousand_times_what_it_was_is_in_another_unit():
+    made = drift("p1:d1", 310, scope="stream", heat=(0.118, 109.0, 0.75))
+    made[1]["units"][0]["features"][0]["shift"] = 1_668.0
+    (found,) = incidents(made)
+    assert found["text"] == "p1:d1: heat in another unit since 2026-05-06 05:05:00, x 1,000"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ratio", "how"),
+    [
+        # Amounts in cents, as the drift of a till said them; in dollars; of a queue that grows by and by.
+        (20.2, 1682.0, 0.95, "x 100"), (20.2, 700.0, 1.0, ""), (20.2, 1682.0, 2.4, ""),
+    ],
+)  # fmt: skip
+def test_the_logarithms_of_a_feature_of_many_scales_say_the_unit_where_they_vary_as_before(before, after, ratio, how):
+    made = drift("p1:d1", 310, scope="stream", heat=(before, after, ratio))
+    made[1]["units"][0]["features"][0]["shift"] = (after - before) / 13.4
+    (found,) = incidents(made, alert("p1:d1", 300, "new_cluster", severity="info"))
+    assert (found["kind"], how in found["text"]) == ("unit" if how else "new_kind", True)
+
+
+@pytest.mark.parametrize(("load", "kind"), [(10.0, "unit"), (28.0, "drifted")])
+def test_a_cluster_in_place_of_another_says_the_unit_where_a_stream_has_nights(load, kind):
+    made = drift("p1:d1", 310, scope="stream", heat=(4.5, 195.0, 3.7))
+    before = {"feature": "heat", "change": "moved", "before": 10.1, "after": 8_589.0, "shift": 1_434, "ratio": 1.08}
+    other = {"feature": "load", "change": "moved", "before": 10.0, "after": load, "shift": load - 10, "ratio": 1}
+    taken = {"cluster": "p1:d1/1/9", "was": "p1:d1/1/1", "change": ["moved"], "features": [before, other]}
+    ended = output("drift_events", "p1:d1", 700, kind="settled", opened=0, seq=1, units=[taken])
+    (found,) = incidents(made, ended)
+    assert found["kind"] == kind
+
+
+def test_around_zero_a_mean_says_nothing_of_the_unit():
+    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(0.002, 1.9)))
+    assert found["kind"] == "drifted"
+
+
+@pytest.mark.parametrize(
+    ("value", "usual", "centre", "factor"),
+    [
+        ((0.05, 20.0, 70.0), 45.0, 0.048, 0.001),
+        ((0.5, 2.2, 73.0), 37.6, 0.51, None),  # It may be 1/60 as well.
+        ((115.0, 42.0, 58.0), 50.0, 114.0, 2.5),
+        ((115.0, 42.0, 58.0), 50.0, 150.0, None),
+        ((0.05, -20.0, 70.0), 25.0, 0.048, None),
+    ],
+)
+@pytest.mark.parametrize("streams", [1, 4])
+@pytest.mark.parametrize("name", ["heat", "inlet_c"])
+@pytest.mark.parametrize("drifts", [(), (drift("p1:d1", 320, state=(0.0, 1.0), heat=(2.0, 3.0)),)])
+def test_a_record_and_its_new_cluster_say_the_unit_that_alone_fits_both(
+    value, usual, centre, factor, streams, name, drifts
+):
+    made = alert("p1:d1", 300, records=5.0, unlike=5.0)
+    made[1]["features"] = [dict(zip(("feature", "value", "low", "high"), (name, *value), strict=True))]
+    new = alert("p1:d1", 340, "new_cluster", severity="info")
+    new[1]["cluster"] = "p1:d1/1/7"
+    came = emerged("p1:d1", 310, **{name: centre}, flow=3.0)
+    (found,) = (each for each in incidents(made, came, new, *drifts, streams=streams))
+    assert (found["kind"] == "unit", found.get("factor")) == (bool(factor), factor and pytest.approx(factor, rel=0.01))
+
+
+@pytest.mark.parametrize(
+    ("value", "centre", "kind"),
+    [
+        (28_899.0, 13_434.0, "unit"),
+        (9_999.0, 9_999.0, "broke"),  # A code that stands for a fault.
+        (65.0, 60.0, "broke"),
+        (900.0, 700.0, "broke"),
+    ],
+)
+def test_what_is_zero_by_night_is_in_another_unit_where_all_records_are_usual_ones_in_it(value, centre, kind):
+    made = alert("p1:d1", 300, records=7.0, unlike=7.0)
+    made[1]["features"] = [{"feature": "power", "value": value, "low": -3.4, "high": 62.8}]
+    new = alert("p1:d1", 340, "new_cluster", severity="info")
+    new[1]["cluster"] = "p1:d1/1/7"
+    [found] = incidents(made, emerged("p1:d1", 310, power=centre), new, drift("p1:d1", 330, power=(4.6, 4_000.0)))
+    assert (found["kind"], found.get("factor")) == (kind, 1_000.0 if kind == "unit" else None)
+
+
+def test_what_comes_soon_after_another_unit_names_it():
+    lasts = drift("p1:d1", 310, scope="stream", cpu=(45.0, 30.0))
+    unit = named(alert("p1:d1", 312, records=6.0, unlike=6.0), cpu=(0.46, 45.0))
+    burst = named(again(alert("p1:d1", 900, records=6.0, unlike=6.0)), cpu=(0.87, 0.46))
+    of_burst, _ = incidents(unit, lasts, burst, streams=1)
+    assert of_burst["text"].endswith("; cpu in another unit since 2026-05-06 05:09")
