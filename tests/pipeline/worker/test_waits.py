@@ -51,6 +51,7 @@ LONGER = (
         "producer.LOOK_SECONDS + exactly_once.RETRY_SECONDS",
         "a call that gives up by itself counts as one that hangs",
     ),
+    ("exactly_once.START_SECONDS", "2 * producer.LOOK_SECONDS", "a start is given up after one call"),
     ("held_back.held_seconds(settings)", INTERVAL, "the worker warns of its own transactions on the routes"),
     # Steps of the processor
     (STEP, f"2 * {TRANSACTION} + exactly_once.GRACE_SECONDS", "a wait that ends by itself counts as a hang"),
