@@ -119,8 +119,10 @@ ChosenColumns = Annotated[Columns, Depends(as_columns)]
 
 
 def topic_from(file: Path) -> str:
-    """Return the default name of the topic for a file's records."""
-    stem = file.name.partition(".")[0]
+    """Return the default name of the topic for a file's records: its name, without the suffixes of a format."""
+    from resonance.pipeline.files.record_file import without_suffixes
+
+    stem = without_suffixes(file)
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "-" for letter in stem)
 
 

@@ -80,6 +80,11 @@ _NAMING = re.compile(
     r"|.+[ _.-](code|number|no|nr)"
     r"|shift|schicht|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
 )
+_NUMBERED = re.compile(
+    r"(?i)(.*[^a-z])?(bin|iin|zip|plz|ean|gtin|upc|iban|imei|imsi|msisdn|mmsi|imo)|code|number"
+    r"|.*[a-z](?-i:Code|Number|No|Nr|Bin|Zip|Plz)"
+)
+"""What numbers many things, such as cards; a few integers may be as many pieces."""
 _VERSION = re.compile(
     r"(?i)(.*[^a-z])?(version|ver|firmware|fw|release|build|revision)([ ._-]?(no|nr|number))?"
     r"|.*[a-z](?-i:Version|Firmware|Release|Build|Revision)"
@@ -216,7 +221,8 @@ def names_kinds(path: str, column: Column) -> bool:
     So says the name of the column, or a zero that some begin with.
     """
     is_padded = column.only(int, str) and bool(column.shapes) and not any(each.strip("0") for each in column.shapes)
-    return is_padded or (column.only(int) and any(map(_NAMING.fullmatch, (path, last(path)))))
+    is_numbered = len(column.few) > FEW and bool(_NUMBERED.fullmatch(last(path)))
+    return is_padded or (column.only(int) and (is_numbered or any(map(_NAMING.fullmatch, (path, last(path))))))
 
 
 def is_status(path: str, column: Column, records: int) -> bool:

@@ -34,6 +34,9 @@ FORMATS: Final[Mapping[str, str]] = {
 }
 """Format by suffix; JSONL and CSV also with ``.gz`` behind it, and any other name where they begin like one."""
 
+_PACKED: Final = (".gz", ".zip", ".zst", ".bz2", ".xz")
+"""Suffixes of compressed files, of which only the first is read."""
+
 _OF_ROWS: Final = ("parquet", "npy")
 _BUFFER: Final = 256 * 1024
 
@@ -155,6 +158,13 @@ class RecordFile:
         # A log may be either.
         is_csv = self._format == "csv" or (self._format == "log" and not stream.peek(1).startswith(b"{"))
         return (CsvRows if is_csv else JsonlRows)(stream, self._path, self._columns)
+
+
+def without_suffixes(path: Path) -> str:
+    """Return the name of a file without the suffixes of its format: other dots, as in ``run-0.5.csv``, are its own."""
+    while path.suffix.lower() in {*FORMATS, *_PACKED}:
+        path = path.with_suffix("")
+    return path.name
 
 
 def _format_of(path: Path) -> str:

@@ -1,12 +1,14 @@
 """Which column names the sources of records, such as devices: each of them is a stream of its own."""
 
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 from statistics import median
 from typing import Any, Final, NamedTuple
 
+from resonance.pipeline.files.explained import actor_of, made_by
 from resonance.pipeline.files.kinds import (
     FEWEST,
     Kinds,
@@ -32,6 +34,7 @@ from resonance.pipeline.files.proofs import (
     times_come_again,
     values_of,
 )
+from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.survey import FEW, HEAD, Column, FileSurvey
 
 COMES_AGAIN: Final = 500
@@ -111,9 +114,23 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
         named = [path for path in paths if path != tag and _NAME.fullmatch(path) and not _goes_with(seen, path, tag)]
         found = SourceColumn((_by_names(seen, named)[-1],), found.reason, found.certain) if named else found
     if found is None or tag is None or settles(seen, found.paths, tag):
-        return found
+        return _with_what_is_made(seen, kinds, found) if found is not None and found.certain else found
     # The numbers of a pod's CPU and of its memory are no stream together.
     return SourceColumn((tag, *found.paths), f"each {tag} has its own numbers; {found.reason}", found.certain)
+
+
+def _with_what_is_made(seen: FileSurvey, kinds: Kinds, found: SourceColumn) -> SourceColumn:
+    """Return the columns with that of what is made, where it explains most of a number and enough records have each.
+
+    An oven is set for each recipe: to a model of the oven alone each of them is another state.
+    """
+    made = made_by(seen, kinds, found.paths)
+    if made is None or not comes_again(seen, (*found.paths, made[0])):
+        return found
+    alone, each = shlex.join(Columns(key=found.paths).options), " and ".join(found.paths)
+    says = f"{made[0]} explains {made[1]} in each {each}"
+    reason = f"{says}; {found.reason}; {alone} alone gives all of them one model"
+    return SourceColumn((*found.paths, made[0]), reason, found.certain)
 
 
 def _as_tags(seen: FileSurvey, found: SourceColumn | None, paths: Sequence[str]) -> SourceColumn | None:
@@ -185,6 +202,9 @@ def _source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
             return SourceColumn((path,), f"{len(seen.columns[path].counts or ()):,} names", bool(clocks))
     if clocks and (long := _long_form(seen, kinds, paths)) is not None:
         return SourceColumn((long,), f"each of {len(seen.columns[long].counts or ()):,} has its own numbers", True)
+    actor = actor_of(seen, kinds, paths) if clocks else None
+    if actor is not None:
+        return SourceColumn(actor[:1], *actor[1:])
     for path in paths if clocks else ():
         counts = (seen.columns[path].counts or {}).values()
         # Sources take turns, or come one behind the other; what is drawn at random comes twice in a row as often.

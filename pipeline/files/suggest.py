@@ -1,12 +1,14 @@
 """Settings that suit undescribed records: numbers become features, ids and times are known by name and value."""
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from resonance.pipeline.config.file import as_toml, written
 from resonance.pipeline.errors import some_of
 from resonance.pipeline.files.counters import grows_within, jumping_back
+from resonance.pipeline.files.explained import explaining, no_products
 from resonance.pipeline.files.kinds import (
     Kinds,
     grows,
@@ -160,9 +162,9 @@ def suggest(
     as_array = bool(arrays) and len(seen.columns[arrays[0]].sample[0]) > len(numbers)
     source = source_of(seen, kinds)
     sources = columns.key or (source.paths if source else ())
-    # What counts for each oven does so whatever the key is.
-    each = dict.fromkeys((sources, source.paths if source else ()))
-    counting = [paths for paths in each if paths and seen.columns.keys() >= {*paths}]
+    # What counts for each oven does so whatever the key is, and whatever it bakes.
+    each = [paths for own in (sources, source.paths if source else ()) for paths in (no_products(own), own)]
+    counting = [paths for paths in dict.fromkeys(each) if paths and seen.columns.keys() >= {*paths}]
     left_out = {} if as_array else _left_out(seen, numbers, sources, counting)
     features = arrays[0] if as_array else [path for path in numbers if path not in left_out]
     if chosen is not None:
@@ -228,6 +230,8 @@ def suggest(
     others -= used.union(*(times_of(seen, path) for path in kinds.clocks))
     others |= {path for path in kinds.ids if path not in used}
     texts = [path for path in seen.columns if chosen is None and path in others and _comes_again(seen, path)]
+    key = columns.key or (source.paths if source and source.certain else ())
+    notes += _explaining(seen, kinds, key, texts) if one_by_one else ()
     said = {*used, *flags, *texts, *named, *in_sparse, *noted_as_numbers(seen, kinds, no_features)}
     said |= {*times_of(seen, clock)} if clock is not None and not columns.time else set()
     unused = unused_in(seen, kinds, said, sparse or (features if isinstance(features, str) else ""))
@@ -235,6 +239,15 @@ def suggest(
         features, sparse, id_path, reason, time, missing, left_out, timestamps, categories, stream, notes, text_path,
         texts, flags, {} if chosen is not None else unused,
     )  # fmt: skip
+
+
+def _explaining(seen: FileSurvey, kinds: Kinds, key: Sequence[str], texts: Sequence[str]) -> Iterator[Note]:
+    """Yield a note on each column of texts that is left out and explains most of a feature."""
+    for path, what in explaining(seen, kinds, [each for each in key if each in seen.columns]):
+        if path in texts:
+            option = shlex.join(Columns(key=(*key, path)).options)
+            how = "so another one of it is a change of these"
+            yield Note(f"{path} explains {what}, {how}; only if each needs a model of its own: {option}")
 
 
 def _values_of(column: Column, is_number: bool = False) -> list[str]:

@@ -1,10 +1,12 @@
 """Files beyond one CSV with a header: named columns, arrays, logs of Zeek, several files as one."""
 
 import gzip
+from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
+from resonance.pipeline.cli.file_settings import topic_from
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import BATCH, Columns, as_number
@@ -157,3 +159,15 @@ def test_several_files_are_one(tmp_path):
         pass
     with pytest.raises(ConfigurationError, match="files of lines and files of rows; name them apart"):
         SeveralFiles([*paths, tmp_path / "a.npy"])
+
+
+@pytest.mark.parametrize(
+    ("name", "topic"),
+    [
+        ("flows.csv", "flows"), ("flows.jsonl.gz", "flows"), ("Flows.CSV.GZ", "Flows"), ("a.b.parquet", "a-b"),
+        ("ramp_phi0.5_on6.csv", "ramp_phi0-5_on6"), ("ramp_phi0.9_on6.csv", "ramp_phi0-9_on6"),
+        ("2026.01.05", "2026-01-05"), ("plant 1.2.log", "plant-1-2"), ("flows", "flows"), (".csv", "-csv"),
+    ],
+)  # fmt: skip
+def test_only_the_suffixes_of_a_format_are_no_part_of_the_name_of_a_file(name, topic):
+    assert topic_from(Path("data.d", name)) == topic

@@ -237,3 +237,20 @@ def test_versions_are_no_numbers(name, versions):
 def test_what_only_sounds_like_a_version_is_a_feature():
     rows = [measured(heat_release=DRAW.gauss(4, 1), conversion=n % 7 / 2, fever=n % 5 / 2) for n in range(900)]
     assert noted(rows).features == ["heat_release", "conversion", "fever", "load", "heat"]
+
+
+@pytest.mark.parametrize("name", ["bin", "card_bin", "zip", "plz", "ean", "code", "number", "zipCode", "accountNumber"])
+def test_integers_that_number_many_things_are_no_measurements(name):
+    rows = [measured(**{name: DRAW.randrange(400_000, 560_000)}) for _ in range(900)]
+    assert noted(rows).left_out == {name: "names something, or a part of a date"}
+    assert name in noted([{**row, name: row[name] / 7} for row in rows]).features
+
+
+@pytest.mark.parametrize("name", ["lactation", "bin_level", "cabin", "numbers", "encode", "zip_speed", "NO", "bins"])
+def test_integers_that_only_sound_like_it_are_measured(name):
+    assert name in noted([measured(**{name: DRAW.randrange(90)}) for _ in range(900)]).features
+
+
+@pytest.mark.parametrize("name", ["bin", "code", "number"])
+def test_a_few_integers_of_such_a_name_may_be_an_amount(name):
+    assert name in noted([measured(**{name: n % 6 + 1}) for n in range(900)]).features
