@@ -18,17 +18,19 @@ _ERRORS = 3.0
 """Standard errors of the baseline that an allowance carries."""
 _SLACK = 1.15
 """What Bennett's exponent is to Bernstein's, within a tenth where it matters."""
+_LASTS = 19.0
+"""Blocks in a row that say as much as one that is independent, at most: what goes on for longer is not known."""
 _LEAST_HALF = 0.1
 """Least half of the way back, in spreads, that is watched for."""
 
 
 @jit
-def _inflation(sums, mean, variance, known, records, late, leaps):
-    """Return the long-run variance by the variance, from the means of blocks; the more, the less well it is known.
+def _inflation(sums, mean, variance, known, records, late, leaps, whole):
+    """Return the long-run variance by the variance, from the means of blocks; infinite where it is not known yet.
 
     `sums` are those of their squares, and of their products with the one before. `known` is what it was before the last
     change, 0 for nothing, and stays that as long as so few records cannot show it; if it is `late`, it is believed as
-    it is.
+    it is. Of the `whole` stream one that is hardly known yet is taken for more, the less it is known.
     """
     most = records / 32.0
     if leaps > 0 and known > most:
@@ -42,7 +44,8 @@ def _inflation(sums, mean, variance, known, records, late, leaps):
     if known > 0.0:
         most = min(most, 2.0 * known)
     elif t > most and not late:
-        return t * (t / most) ** 2 if leaps > 0 else np.inf
+        is_about = leaps > 0 and whole and lasts < _LASTS and t < 2.0 * most
+        return t * (t / most) ** 2 if is_about else np.inf
     return min(max(t, 1.0), most)
 
 
@@ -147,7 +150,11 @@ def take_baseline(state, k, rules, records, base):
                 up = down = far / rules.root
         own, late = own_records(state, k, i, records), records >= LATE * base
         blocks, known = (state.block_squares[k, i], state.block_products[k, i]), state.inflation[k, i]
-        t = _inflation(blocks, state.mean[k, i], variance[i], known, own, late, rules.leaps) if own >= base else np.inf
+        t = (
+            _inflation(blocks, state.mean[k, i], variance[i], known, own, late, rules.leaps, k == 0)
+            if own >= base
+            else np.inf
+        )
         # Where it is unknown for what goes to and fro, it is for absolute values, and sums that hold the feature.
         blind |= returning and t == np.inf
         t = np.inf if (blind and i >= rules.d) or (rest and t > layout.DEPENDENT) else t
@@ -169,7 +176,7 @@ def take_baseline(state, k, rules, records, base):
         blocks, known = (state.size_squares[k, i], state.size_products[k, i]), state.size_inflation[k, i]
         t = np.inf
         if not hidden and own >= base:
-            t = _inflation(blocks, state.size[k, i], variance_q[i], known, own, late, rules.leaps)
+            t = _inflation(blocks, state.size[k, i], variance_q[i], known, own, late, rules.leaps, k == 0)
             t = np.inf if rest and t > layout.DEPENDENT else t
         if first or state.size_threshold[k, i] == np.inf or t == np.inf:
             state.size_cusum[k, i], state.size_onset[k, i] = 0.0, state.seen[k]

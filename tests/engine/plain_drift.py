@@ -595,7 +595,11 @@ class PlainDrift:
             elif self.ordinary <= number.RETURNS:
                 up = down = far / sqrt(self.d)
             own = n - c.FROM - c.LACK
-            t = self.inflation(own, c.BYY, c.BYP, c.MU, var, c.TAUS, late) if own >= unit.base else inf
+            t = (
+                self.inflation(own, c.BYY, c.BYP, c.MU, var, c.TAUS, late, unit is self.units[0])
+                if own >= unit.base
+                else inf
+            )
             blind = blind or (returning and t == inf)
             if (blind and i >= self.d) or (unit is self.rest and t > 8.0):
                 t = inf
@@ -616,7 +620,7 @@ class PlainDrift:
                 c.BACK = c.BACK if half > 0 else -c.BACK
             t = inf
             if not hidden and own >= unit.base:
-                t = self.inflation(own, c.BAA, c.BAP, c.AL, va, c.TAUQ, late)
+                t = self.inflation(own, c.BAA, c.BAP, c.AL, va, c.TAUQ, late, unit is self.units[0])
                 t = inf if unit is self.rest and t > 8.0 else t
             if first or inf in (c.HQ, t):
                 c.Q, c.OQ = 0.0, float(number.NN)
@@ -754,7 +758,7 @@ class PlainDrift:
         return 1.0 if not self.leaps else max(1.0, theta * (1.0 + 2.0 * k * b / 3.0) / (2.0 * k * 1.15))
 
     def inflation(
-        self, n: float, total: float, cross: float, mean: float, var: float, known: float, late: bool
+        self, n: float, total: float, cross: float, mean: float, var: float, known: float, late: bool, whole: bool
     ) -> float:
         m, most = int(n // 8), n / 32
         if self.leaps and known > most:
@@ -767,7 +771,7 @@ class PlainDrift:
         if known > 0:
             most = min(most, 2 * known)
         elif t > most and not late:
-            return t * (t / most) ** 2 if self.leaps else inf
+            return t * (t / most) ** 2 if self.leaps and whole and r < 0.9 and t < 2 * most else inf
         return min(max(t, 1.0), most)
 
     def close_block(self, unit: Unit, offset: int) -> bool:
