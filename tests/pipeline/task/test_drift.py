@@ -68,6 +68,21 @@ def test_a_change_is_one_event_with_its_cluster_its_feature_and_its_beginning():
     assert np.mean([orjson.loads(log[a["source"]["offset"]].value or b"")["cpu"] for a in answered]) < 0.6
 
 
+def test_a_feature_that_is_noisy_on_a_wave_goes_so_far_from_record_to_record():
+    rng, n = np.random.default_rng(0), 6_000
+    wave = 5.0 * np.sin(2 * np.pi * (np.arange(n)[:, None] / 1_440 + rng.random(3))) + 0.3 * rng.normal(size=(n, 3))
+    wave[4_500:, 1] += rng.normal(size=1_500)
+    rows = (dict(zip(NAMES, row, strict=True)) for row in wave.tolist())
+    log = [Record(TOPIC, 0, i, STAMP + 60_000 * i, None, orjson.dumps(row)) for i, row in enumerate(rows)]
+    events = drifts(given(), log)
+    Draft202012Validator(load_schema("drift_event")).validate(events[-1])
+    (noisy,) = (
+        each for event in events for one in event.get("units", ()) for each in one["features"] if "steps" in each
+    )
+    assert (noisy["feature"], noisy["change"], noisy["steps"]) == ("latency_ms", "widened", True)
+    assert 2.5 < noisy["ratio"] < 4.5
+
+
 def test_a_change_that_goes_back_has_recovered_and_a_steady_stream_is_silent():
     there, back = log_of(7_000, change=4_000), log_of(10_000, change=10_000)
     events = drifts(given(), there[:6_000] + back[6_000:])
