@@ -18,8 +18,10 @@ _ERRORS = 3.0
 """Standard errors of the baseline that an allowance carries."""
 _SLACK = 1.15
 """What Bennett's exponent is to Bernstein's, within a tenth where it matters."""
-_LASTS = 19.0
-"""Blocks in a row that say as much as one that is independent, at most: what goes on for longer is not known."""
+_CORRELATED = 0.9
+"""Most correlation of two blocks in a row that is known: what goes on for longer than it says may go on for ever."""
+_LASTS = (1.0 + _CORRELATED) / (1.0 - _CORRELATED)
+"""Blocks in a row that then say as much as one that is independent."""
 _LEAST_HALF = 0.1
 """Least half of the way back, in spreads, that is watched for."""
 
@@ -39,7 +41,7 @@ def _inflation(sums, mean, variance, known, records, late, leaps, whole):
     of_blocks = total / blocks - mean * mean
     if of_blocks <= 0.0:
         return 1.0
-    lasts = correlation_time(of_blocks, cross / (blocks - 1) - mean * mean, 0.9)
+    lasts = correlation_time(of_blocks, cross / (blocks - 1) - mean * mean, _CORRELATED)
     t = (layout.BLOCK * of_blocks / variance) * lasts
     if known > 0.0:
         most = min(most, 2.0 * known)

@@ -120,9 +120,10 @@ def compared(
     for each in found.unlike:
         stream, feature = names[each.stream], features[each.feature]
         # Drifts of other kinds, and of how often a stream is in each, say nothing of one.
-        time = records.time(each.row) if each.where else ""
-        since, by = (time, None) if time else began.of(stream, feature, each.change)
-        since, by = (None, since) if each.is_first else (since, by)
+        since, by = began.of(stream, feature, each.change)
+        if each.where:
+            time = records.time(each.row)
+            since, by = (None, time) if each.is_first else (time, None)
         figures = each.change, each.value, each.median, each.low, each.high, each.far
         unlike.append(UnlikeFeature(stream, feature, *figures, since, by, named(each.where)))
     work = [named(where) for where in found.kinds]

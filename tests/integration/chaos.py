@@ -31,7 +31,7 @@ from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 
 from tests.brokers import read_topic
-from tests.integration.chaos_records import bunched, feed, values
+from tests.integration.chaos_records import bunched, produce, values
 from tests.integration.workers import Deployment, consumer
 
 OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters", "alerts", "drift_events")
@@ -111,7 +111,7 @@ class Chaos:
         records = values(self.records, count, self.PARTITIONS, keys, **how)
         if many:
             records = bunched(records)
-        feed(self.deployment.broker, self.deployment.input, records, self.rng)
+        produce(self.deployment.broker, self.deployment.input, records, self.rng)
         self.records += count
         self._ends = sum(self.deployment.ends().values())
 

@@ -81,10 +81,10 @@ def bunched(records, most=5):
             yield partition, key, b"\n".join(own)
 
 
-def feed(broker, topic, records, rng):
+def produce(broker, topic, records, rng):
     """Write records in transactions, with aborted ones between them."""
     producer = Producer(
-        {"bootstrap.servers": broker, "transactional.id": f"{topic}-feed", "linger.ms": 5, "batch.size": 500_000}
+        {"bootstrap.servers": broker, "transactional.id": f"{topic}-produce", "linger.ms": 5, "batch.size": 500_000}
     )
     producer.init_transactions(30)
     waiting = iter(records)

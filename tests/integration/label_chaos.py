@@ -6,7 +6,7 @@ from confluent_kafka import TopicPartition
 
 from tests.brokers import create_topic
 from tests.integration.chaos import Chaos
-from tests.integration.chaos_records import GROUPS, datasets, feed, values
+from tests.integration.chaos_records import GROUPS, datasets, produce, values
 from tests.integration.workers import consumer
 
 PARTITIONS = 2
@@ -86,7 +86,7 @@ class LabelChaos(Chaos):
         self._usable |= set(usable(first, count, self.PARTITIONS))
         messages = list(labels(first, count, self.PARTITIONS, self.rng))
         self._named += [said["id"] for said in (json.loads(value or b"{}") for _, _, value in messages) if "id" in said]
-        feed(self.deployment.broker, self._labels, messages, self.rng)
+        produce(self.deployment.broker, self._labels, messages, self.rng)
         with consumer(self.deployment.broker, self.deployment.name) as wanted:
             self._ends += sum(wanted.get_watermark_offsets(place, timeout=20)[1] for place in self._label_places())
 
