@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from resonance.pipeline.cli.file_settings import Advised, ChosenColumns, SkipBad, for_file
+from resonance.pipeline.cli.file_settings import Advised, ChosenColumns, for_file
 from resonance.pipeline.cli.main import command_line
 from resonance.pipeline.cli.options import PLACE, CommandApp, Json, injected, load, shared
 from resonance.pipeline.cli.output import footnote, print_json, print_table, records_bar, say
@@ -49,7 +49,6 @@ def bootstrap(
     end: To = None,
     *,
     columns: ChosenColumns,
-    skip_bad: SkipBad = False,
     yes: Advised = False,
     processes: Processes,
     as_json: Json = False,
@@ -70,7 +69,7 @@ def bootstrap(
     topic = None if file else source
     suited: Mapping[str, Any] = {"input.topics": topic} if topic else {}
     if file is not None:
-        found, columns = for_file([file], columns, skip_bad, yes=yes, otherwise={})
+        found, columns = for_file([file], columns, yes=yes, otherwise={})
         # Without a key, which records share a model is the deployment's choice.
         suited = {name: value for name, value in found.items() if (name, value) != ("stream", "topic")}
     settings = load(suited) if file else load_for(topic, load)
@@ -80,7 +79,7 @@ def bootstrap(
         "beginning (start = earliest), or choose hierarchy = local",
     )
     inputs = (topic,) if topic else settings.input.topics
-    what = inputs if file is None else bootstrapping.FromFile(file, columns, skip_bad)
+    what = inputs if file is None else bootstrapping.FromFile(file, columns)
     with says_when_stopped(STOPPED), records_bar("bootstrap") as report:
         collect_rarely()
         learned = bootstrapping.bootstrap(settings, what, span, processes=processes, report=report)

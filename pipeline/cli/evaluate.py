@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.cli.file_settings import Advised, ChosenColumns, SkipBad, for_file, remedy_for
+from resonance.pipeline.cli.file_settings import Advised, ChosenColumns, for_file, remedy_for
 from resonance.pipeline.cli.main import command_line
 from resonance.pipeline.cli.options import CommandApp, Json, injected, load
 from resonance.pipeline.cli.output import (
@@ -84,7 +84,6 @@ def evaluate(
     span: ChosenSpan,
     partitions: Partitions = 1,
     columns: ChosenColumns,
-    skip_bad: SkipBad = False,
     yes: Advised = False,
     processes: Processes,
     as_json: Json = False,
@@ -99,7 +98,7 @@ def evaluate(
     check_extra("evaluate")
     under, over = summary.bounds_of("--fail-under", fail_under), summary.bounds_of("--fail-over", fail_over)
     file = as_file(source_name)
-    suited, columns = for_file([file], columns, skip_bad, truth=truth, yes=yes) if file else (None, columns)
+    suited, columns = for_file([file], columns, truth=truth, yes=yes) if file else (None, columns)
 
     def loaded(changes: Mapping[str, Any]) -> "config.Settings":
         named = {name.replace(".", "__"): value for name, value in changes.items()}
@@ -127,7 +126,6 @@ def evaluate(
                 chosen,
                 settings.input.topics[0],
                 partitions,
-                skip_bad,
                 encode=encode,
                 unpacker=unpacker,
                 remedy=remedy_for(file),

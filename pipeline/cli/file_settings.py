@@ -69,6 +69,7 @@ def as_columns(
     decimal: Decimal = None,
     numbers: Numbers = False,
     unit: Unit = None,
+    skip_bad: SkipBad = False,
 ) -> Columns:
     """Return the columns that the options choose.
 
@@ -99,6 +100,7 @@ def as_columns(
         decimal,
         numbers,
         tuple(unit or ()),
+        skip_bad,
     )
 
 
@@ -144,7 +146,6 @@ def confirmed(note: "notes.Note") -> bool:
 def examined(
     files: list[Path],
     columns: "Columns",
-    skip_bad: bool,
     limit: int | None,
     taken: "Callable[[notes.Note], bool] | None",
     settings: "config.Settings",
@@ -156,12 +157,15 @@ def examined(
     Raises `ConfigurationError` for a path of the command line that no record has.
     """
     from resonance.pipeline.files import examination
+    from resonance.pipeline.files.record_file import bad_line
 
     shown: set[str] = set()
     while True:
         found = examination.examine(
-            files, columns, settings, skip_bad=skip_bad, limit=limit, described=described, chosen=chosen
+            files, columns, settings, tolerant=taken is not None, limit=limit, described=described, chosen=chosen
         )
+        if found.bad and not columns.skip_bad and not found.few_are_bad:
+            raise bad_line(found.bad)
         _check_paths(files[0], found, settings, given(shared.pairs, {}))
         for note in found.findings:
             # What is taken may change the notes without a remedy, such as which numbers name kinds, and an unsure key.
@@ -174,13 +178,14 @@ def examined(
             if note.remedy and taken is not None and taken(note):
                 columns = columns.with_(note.change)
         if columns == found.columns:
+            if found.bad and not columns.skip_bad:
+                raise bad_line(found.bad)
             return found
 
 
 def for_file(
     files: list[Path],
     columns: "Columns",
-    skip_bad: bool,
     *,
     yes: bool,
     truth: str | None = None,
@@ -210,7 +215,7 @@ def for_file(
     section, by_key = settings.input, settings.stream == "key"
     chosen = (section.sparse or section.features) if describes(settings) and not described else None
     taken = (lambda note: note.advised or (by_key and bool(note.change.key))) if yes else None
-    found = examined(files, columns, skip_bad, None, taken, settings, settings if described else None, chosen)
+    found = examined(files, columns, None, taken, settings, settings if described else None, chosen)
     if found.seen.records and describes(settings) and section.sparse is None:
         _check_features(file, found, settings)
     if found.skipped:

@@ -10,7 +10,6 @@ import orjson
 import typer
 from resonance.pipeline.cli.file_settings import (
     ChosenColumns,
-    SkipBad,
     command_with_config,
     confirmed,
     describes,
@@ -90,7 +89,6 @@ def produce(
     rate: Rate = None,
     limit: Limit = None,
     create_partitions: Create = None,
-    skip_bad: SkipBad = False,
     save: Save = None,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -117,11 +115,11 @@ def produce(
         offer = None if dry_run or as_json or not _on_terminal() else confirmed
         with says_when_stopped(UNCHANGED):
             taken = (lambda note: note.advised) if yes else offer
-            found = examined(files, columns, skip_bad, limit, taken, settings, described)
+            found = examined(files, columns, limit, taken, settings, described)
         if taken is None and not dry_run:
             _check_usable(found)
         columns = found.columns
-    with several_files.SeveralFiles(files, columns, skip_bad=skip_bad) as source:
+    with several_files.SeveralFiles(files, columns) as source:
         batches = source.batches()
         first = next(batches, None)
         if first is None:

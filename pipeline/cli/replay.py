@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
-from resonance.pipeline.cli.file_settings import Advised, ChosenColumns, SkipBad, for_file, remedy_for
+from resonance.pipeline.cli.file_settings import Advised, ChosenColumns, for_file, remedy_for
 from resonance.pipeline.cli.options import PLACE, CommandApp, Depends, Json, Picture, injected, load
 from resonance.pipeline.cli.output import (
     footnote,
@@ -104,7 +104,6 @@ def replay(
     picture: Picture = None,
     partitions: Partitions = 1,
     columns: ChosenColumns,
-    skip_bad: SkipBad = False,
     yes: Advised = False,
     processes: Processes,
     as_json: Json = False,
@@ -127,7 +126,7 @@ def replay(
     files = [file, *(more or ())] if file is not None else []
     if more and file is None:
         raise ConfigurationError(f"{source} is a topic, and {more[0]} a file behind it: name files alone, or a topic")
-    suited, columns = for_file(files, columns, skip_bad, yes=yes) if files else (None, columns)
+    suited, columns = for_file(files, columns, yes=yes) if files else (None, columns)
     settings = load(suited) if file else load_for(source, load)
     if rules_only:
         settings = rules_alone(settings)
@@ -153,7 +152,6 @@ def replay(
                     columns,
                     written,
                     partitions=partitions,
-                    skip_bad=skip_bad,
                     processes=processes,
                     report=report,
                 )
@@ -180,9 +178,7 @@ def replay(
         unlike = None
         if files and written.folder is not None and answered:
             drifts = sinks.lines(written.folder, "drift_events")
-            unlike = file_peers.compare_file(
-                settings, files, columns, drifts, found or (), partitions=partitions, skip_bad=skip_bad
-            )
+            unlike = file_peers.compare_file(settings, files, columns, drifts, found or (), partitions=partitions)
     if rules_only and not as_json:
         show_rules(summary)
     else:

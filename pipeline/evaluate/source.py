@@ -57,7 +57,6 @@ class FileSource:
     columns: Columns
     topic: str
     partitions: int = 1
-    skip_bad: bool = False
     in_order: bool = True
     encode: Encode = list
     """Gives records the format of the input."""
@@ -77,9 +76,7 @@ class FileSource:
     def batches(self) -> Iterator[list[Record]]:
         """Yield the rows in the order of the file; raise `InputFileError` where it has none."""
         is_empty = True
-        for rows in read_rows(
-            [self.path], self.columns, self.topic, self.partitions, skip_bad=self.skip_bad, encode=self.encode
-        ):
+        for rows in read_rows([self.path], self.columns, self.topic, self.partitions, encode=self.encode):
             is_empty = is_empty and not rows
             yield rows if self.unpacker is None else list(self.unpacker.single(rows))
         if is_empty:

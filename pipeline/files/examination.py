@@ -1,18 +1,22 @@
 """Look at the records of a file before they are produced, and go on while they are."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import orjson
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import counted
 from resonance.pipeline.files.described import notes_on_paths, notes_on_settings, paths_of
 from resonance.pipeline.files.notes import Note
 from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.files.several_files import SeveralFiles
 from resonance.pipeline.files.suggest import Suggestion, suggest
 from resonance.pipeline.files.survey import FileSurvey
+
+FEW_BAD: Final = 0.01
+"""Share of the lines that are a few bad ones among good ones: of more the file is read wrongly."""
 
 EXAMINED: Final = 100_000
 """Records that are looked at before the first one is produced."""
@@ -38,6 +42,8 @@ class Examination:
     """Records without a key, where a column gives it."""
     skipped: int = 0
     """Bad lines among them that were left out."""
+    bad: str = ""
+    """The first of these, and what is wrong with it."""
 
     @property
     def findings(self) -> list[Note]:
@@ -55,7 +61,15 @@ class Examination:
             where = f"{' or '.join(self.columns.key)} is empty in {self.keyless:,} of {self.seen.records:,} records"
             text = f'{where}: without a key these would be dead letters (stream = "key")'
             found.insert(0, Note(text, dead_letters=self.keyless))
+        if self.bad and not self.columns.skip_bad:
+            text = f"{counted(self.skipped, 'bad line')}, the first: {self.bad}"
+            found.insert(0, Note(text, "leave such lines out", Columns(skip_bad=True)))
         return found
+
+    @property
+    def few_are_bad(self) -> bool:
+        """Whether bad lines are few among the others."""
+        return self.skipped <= FEW_BAD * (self.seen.records + self.skipped)
 
     @property
     def suggestion(self) -> Suggestion:
@@ -109,21 +123,21 @@ def examine(
     columns: Columns,
     settings: Settings,
     *,
-    skip_bad: bool,
+    tolerant: bool,
     limit: int | None,
     described: Settings | None = None,
     chosen: str | Sequence[str] | None = None,
 ) -> Examination:
     """Look at the first records of some files, which the settings may describe already, or of which they name a part.
 
-    Raises what `SeveralFiles` raises.
+    If `tolerant`, bad lines are counted whatever the columns say. Raises what `SeveralFiles` raises.
     """
     found = Examination(columns, ".", False, FileSurvey(), settings, described, chosen)
-    with SeveralFiles(paths, columns, skip_bad=skip_bad) as source:
+    with SeveralFiles(paths, replace(columns, skip_bad=columns.skip_bad or tolerant)) as source:
         batches = source.batches()
         for batch in limited(batches, min(limit or EXAMINED, EXAMINED)):
             found.add(batch)
-        found.decimal, found.skipped = source.decimal, source.skipped
+        found.decimal, found.skipped, found.bad = source.decimal, source.skipped, source.bad
         found.more = found.seen.records != limit and next(batches, None) is not None
         return found
 

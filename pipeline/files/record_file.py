@@ -54,7 +54,7 @@ _OTHERS: Final[Mapping[bytes, str]] = {
 class RecordFile:
     """A file of records, open inside ``with``; its suffix gives the format (`FORMATS`).
 
-    With `skip_bad` unusable rows are counted, and raise no error. Raises `ConfigurationError` where the format
+    Unusable rows raise an error unless the columns skip them. Raises `ConfigurationError` where the format
     cannot be compressed or a column is missing, and `InputFileError` where the file cannot be read or is empty.
 
     Examples
@@ -64,12 +64,13 @@ class RecordFile:
     ...         for key, value, timestamp in batch: ...
     """
 
-    def __init__(self, path: Path, columns: Columns | None = None, *, skip_bad: bool = False) -> None:
+    def __init__(self, path: Path, columns: Columns | None = None) -> None:
         self._path = path
-        self._skip_bad = skip_bad
         self._columns = columns or Columns()
         self.skipped = 0
         """Bad rows so far."""
+        self.bad = ""
+        """The first of them, and what is wrong with it."""
         self._format = _format_of(path)
         if self._columns.names and self._format in ("jsonl", "parquet"):
             raise ConfigurationError(f"--names: the columns of {path} have names; leave it out")
@@ -115,9 +116,9 @@ class RecordFile:
             for rows in self._rows.batches():
                 records = [row for row in rows if type(row) is FileRecord]
                 if len(records) < len(rows):
-                    bad = next(row for row in rows if isinstance(row, BadRow))
-                    if not self._skip_bad:
-                        raise self._bad(bad)
+                    self.bad = self.bad or self._named(next(row for row in rows if isinstance(row, BadRow)))
+                    if not self._columns.skip_bad:
+                        raise bad_line(self.bad)
                     self.skipped += len(rows) - len(records)
                 if records:
                     yield records
@@ -127,11 +128,8 @@ class RecordFile:
     def _damaged(self, error: Exception) -> InputFileError:
         return InputFileError(f"{self._path} is damaged: {error}; get it again")
 
-    def _bad(self, row: BadRow) -> InputFileError:
-        where = "row" if self.unit == "rows" else "line"
-        return InputFileError(
-            f"{self._path}, {where} {row.line:,}: {row.reason}; correct it, or leave such {where}s out with --skip-bad"
-        )
+    def _named(self, row: BadRow) -> str:
+        return f"{self._path}, {'row' if self.unit == 'rows' else 'line'} {row.line:,}: {row.reason}"
 
     def _open(self) -> Rows:
         if self._format == "parquet":
@@ -158,6 +156,11 @@ class RecordFile:
         # A log may be either.
         is_csv = self._format == "csv" or (self._format == "log" and not stream.peek(1).startswith(b"{"))
         return (CsvRows if is_csv else JsonlRows)(stream, self._path, self._columns)
+
+
+def bad_line(bad: str) -> InputFileError:
+    """Return the error for a line that cannot be used, as `RecordFile.bad` has it."""
+    return InputFileError(f"{bad}; correct it, or leave such lines out with --skip-bad")
 
 
 def without_suffixes(path: Path) -> str:

@@ -63,6 +63,8 @@ class Columns:
     """Whether texts that are numbers become numbers, with ``%``, a currency or thousands, too."""
     units: tuple[str, ...] = ()
     """Units, such as kN, behind numbers, which become numbers without them."""
+    skip_bad: bool = False
+    """Whether rows that cannot be used are left out and counted."""
 
     @property
     def changes_texts(self) -> bool:
@@ -85,10 +87,11 @@ class Columns:
         pairs += [("--key", column) for column in self.key]
         single = (("--time-form", self.time_form), ("--decimal", self.decimal))
         pairs += [(option, value) for option, value in single if value is not None]
-        return [word for pair in pairs for word in pair] + ["--numbers"] * self.numbers
+        words = [word for pair in pairs for word in pair]
+        return words + ["--numbers"] * self.numbers + ["--skip-bad"] * self.skip_bad
 
     def with_(self, other: "Columns") -> "Columns":
-        """Return these columns with the key, the time and the reading of texts of others, where these have none."""
+        """Return these columns with the key, the time and the reading of others, where these have none."""
         return replace(
             self,
             key=self.key or other.key,
@@ -98,6 +101,7 @@ class Columns:
             decimal=self.decimal or other.decimal,
             numbers=self.numbers or other.numbers,
             units=tuple(dict.fromkeys((*self.units, *other.units))),
+            skip_bad=self.skip_bad or other.skip_bad,
         )
 
 

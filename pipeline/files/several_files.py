@@ -15,12 +15,13 @@ class SeveralFiles:
     Raises `ConfigurationError` where rows of some and bytes of others would have to be added.
     """
 
-    def __init__(self, paths: Sequence[Path], columns: Columns | None = None, *, skip_bad: bool = False) -> None:
-        self._open: Callable[[Path], RecordFile] = lambda path: RecordFile(path, columns, skip_bad=skip_bad)
+    def __init__(self, paths: Sequence[Path], columns: Columns | None = None) -> None:
+        self._open: Callable[[Path], RecordFile] = lambda path: RecordFile(path, columns)
         self._paths = paths
         if len({self._open(path).unit for path in paths}) > 1:
             raise ConfigurationError(f"{', '.join(map(str, paths))}: files of lines and files of rows; name them apart")
         self._skipped = self._read = 0
+        self._bad = ""
 
     def __enter__(self) -> Self:
         others = []
@@ -46,12 +47,17 @@ class SeveralFiles:
         """Bad rows so far."""
         return self._skipped + self._file.skipped
 
+    @property
+    def bad(self) -> str:
+        """The first of them, and what is wrong with it."""
+        return self._bad or self._file.bad
+
     def batches(self) -> Iterator[list[FileRecord]]:
         """Yield the records in order."""
         for number, path in enumerate(self._paths):
             if number:
                 self._read += self._file.total
-                self._skipped += self._file.skipped
+                self._skipped, self._bad = self.skipped, self.bad
                 self._file.__exit__()
                 self._file = self._open(path).__enter__()
             yield from self._file.batches()

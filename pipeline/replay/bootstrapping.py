@@ -190,8 +190,6 @@ class FromFile:
     path: Path
     columns: Columns
     """The columns that are used."""
-    skip_bad: bool = False
-    """Leave out rows that cannot be used."""
 
 
 def bootstrap(
@@ -260,11 +258,11 @@ def bootstrap(
             )
             if file:
                 rows_of = partial(read_rows, [file.path], file.columns, topics[0], len(partitions))
-                read = partial(rows_of, skip_bad=file.skip_bad, encode=encoder(settings, file.path))
+                read = partial(rows_of, encode=encoder(settings, file.path))
             ((learned,), _) = run_jobs(settings, [partial(learn_rekeyed, source, plans, read)], 1, report)
         elif file:
             run = partial(learn_file, source)
-            rows = partial(route, settings, [file.path], file.columns, len(plans), skip_bad=file.skip_bad)
+            rows = partial(route, settings, [file.path], file.columns, len(plans))
             learned, _ = share(settings, run, plans, rows, processes, report)
             learned.sort(key=lambda part: part.partition)
         else:

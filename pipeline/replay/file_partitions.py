@@ -62,15 +62,13 @@ class Routed:
         return list(map(_make, columns))
 
 
-def route(
-    settings: Settings, paths: Sequence[Path], columns: Columns, partitions: int, *, skip_bad: bool = False
-) -> Iterator[Routed]:
+def route(settings: Settings, paths: Sequence[Path], columns: Columns, partitions: int) -> Iterator[Routed]:
     """Yield the records of files as they would be on a topic, a batch of one partition at a time.
 
-    Rows that cannot be used raise InputFileError, or are left out with `skip_bad`.
+    Rows that cannot be used raise InputFileError unless the columns skip them.
     """
     index, lengths = 0, [0] * partitions
-    with SeveralFiles(paths, columns, skip_bad=skip_bad) as file:
+    with SeveralFiles(paths, columns) as file:
         for batch in map(encoder(settings, paths[0]), file.batches()):
             parts: list[list[FileRecord]] = [[] for _ in range(partitions)]
             for number, record in enumerate(batch, index):

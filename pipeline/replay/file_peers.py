@@ -34,7 +34,6 @@ def compare_file(
     incidents: Iterable[Incident] = (),
     *,
     partitions: int = 1,
-    skip_bad: bool = False,
 ) -> ComparedStreams:
     """Return which streams of the files of a replay are unlike the others; its `drifts` say since when.
 
@@ -56,7 +55,7 @@ def compare_file(
     keys: set[tuple[int, bytes | None]] = set()
     last: deque[Routed] = deque()
     length = 0
-    for part in route(settings, paths, columns, partitions, skip_bad=skip_bad):
+    for part in route(settings, paths, columns, partitions):
         keys |= {(part.partition, key) for key in part.keys}
         last.append(part)
         length += len(part)

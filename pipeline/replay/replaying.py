@@ -197,7 +197,6 @@ def replay_file(
     output: ReplayOutput = ReplayOutput(),
     *,
     partitions: int = 1,
-    skip_bad: bool = False,
     processes: int = 1,
     report: Report = lambda _: None,
 ) -> Summary:
@@ -209,8 +208,6 @@ def replay_file(
         The columns that are used.
     partitions : int
         Partitions of the topic that the files stand for.
-    skip_bad : bool
-        Leave out rows that cannot be used.
 
     Raises
     ------
@@ -229,9 +226,9 @@ def replay_file(
             began = time.perf_counter()
             topic = settings.input.topics[0]
             logs = [(topic, number) for number in range(partitions)]
-            rows = read_rows(paths, columns, topic, partitions, skip_bad=skip_bad, encode=encode)
+            rows = read_rows(paths, columns, topic, partitions, encode=encode)
             return Summary(replay_two_stages(settings, rows, logs, routes, sinks, report), time.perf_counter() - began)
-        read = partial(file_partitions.route, settings, paths, columns, partitions, skip_bad=skip_bad)
+        read = partial(file_partitions.route, settings, paths, columns, partitions)
         run = partial(file_partitions.replay_routed, settings)
         parts, seconds = file_partitions.share(settings, run, list(enumerate(sinks)), read, processes, report)
         return Summary(sorted(parts, key=lambda part: part.partition), seconds)

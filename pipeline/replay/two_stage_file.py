@@ -33,15 +33,14 @@ def read_rows(
     topic: str,
     partitions: int,
     *,
-    skip_bad: bool,
     encode: Encode = list,
 ) -> Iterator[list[Record]]:
     """Yield the rows of files as they would be on a topic, in batches, in their order.
 
-    Rows that cannot be used raise InputFileError, or are left out with `skip_bad`.
+    Rows that cannot be used raise InputFileError unless the columns skip them.
     """
     index, lengths = 0, [0] * partitions
-    with SeveralFiles(paths, columns, skip_bad=skip_bad) as file:
+    with SeveralFiles(paths, columns) as file:
         for batch in map(encode, file.batches()):
             rows = []
             for number, (key, value, timestamp) in enumerate(batch, index):

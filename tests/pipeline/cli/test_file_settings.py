@@ -38,6 +38,19 @@ def test_bad_lines_that_are_left_out_and_missing_values_are_counted(tmp_path, pr
     assert "missing: y in 5 of 300 records (prepare.missing)\n" in said
 
 
+@pytest.mark.parametrize("command", ["replay", "evaluate", "produce"])
+def test_a_few_bad_lines_are_left_out_where_advice_is_taken_and_stop_a_file_otherwise(tmp_path, printed, command):
+    options = ["--dry-run"] if command == "produce" else []
+    lines = [f"{n % 9 / 7},{n % 5 / 3}" for n in range(300)]
+    (tmp_path / "own.csv").write_text("\n".join(["x,y", *lines, "1,2,3", *lines]))
+    assert "own.csv, line 302: 3 cells" in printed(run, command, "own.csv", *options, code=66).err
+    said = printed(run, command, "own.csv", "--yes", *options)
+    assert "note: 1 bad line, the first: own.csv, line 302: 3 cells" in said.err
+    assert "leave such lines out: --skip-bad\n" in said.err
+    (tmp_path / "own.csv").write_text("\n".join(["x,y", *lines, *["1,2,3"] * 30]))
+    assert "line 302: 3 cells" in printed(run, command, "own.csv", "--yes", *options, code=66).err
+
+
 def test_what_is_left_of_a_note_after_its_option_is_taken_is_not_said_again(tmp_path, printed):
     (tmp_path / "own.csv").write_text("x,y\n" + "".join(f"{n},1.5\n" for n in ["N/A", "5 kg", *range(40)]))
     said = printed(run, "replay", "own.csv", "--yes").err.splitlines()

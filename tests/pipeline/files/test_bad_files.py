@@ -46,7 +46,7 @@ def test_a_bad_line_is_named_and_can_be_skipped(tmp_path, name, content, line, r
         records(path)
     if "array" in reason:
         return
-    with RecordFile(path, skip_bad=True) as file:
+    with RecordFile(path, Columns(skip_bad=True)) as file:
         assert all(file.batches())
         assert file.skipped == 1
 
@@ -56,7 +56,7 @@ def test_a_quote_that_nothing_closes_is_named_with_what_it_hides(tmp_path):
     said = r"a.csv, line 3: not CSV .*; is a quote not closed there\? It is read up to line 4"
     with pytest.raises(InputFileError, match=said):
         records(path)
-    with RecordFile(path, skip_bad=True) as file:
+    with RecordFile(path, Columns(skip_bad=True)) as file:
         found = [orjson.loads(record.value) for batch in file.batches() for record in batch]
         assert (found, file.skipped) == ([{"id": "r0", "n": 0}], 1)
 

@@ -148,7 +148,7 @@ def test_several_files_are_one(tmp_path):
     paths = [tmp_path / name for name in ("a.csv", "b.jsonl", "c.csv")]
     for path, text in zip(paths, ("x;y\n1;2,5\nbad\n", '{"x": 3}\n', "x,y\nbad\n4,5\n"), strict=True):
         path.write_text(text)
-    with SeveralFiles(paths, skip_bad=True) as files:
+    with SeveralFiles(paths, Columns(skip_bad=True)) as files:
         found = [record.value.decode() for batch in files.batches() for record in batch]
         assert found == ['{"x":1,"y":2.5}', '{"x": 3}', '{"x":4,"y":5}']
         assert (files.skipped, files.position) == (2, files.total)

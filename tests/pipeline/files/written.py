@@ -14,8 +14,8 @@ def written(folder, name, content):
     return path
 
 
-def records(path, *, skip_bad=False, **columns):
-    with RecordFile(path, Columns(**columns), skip_bad=skip_bad) as file:
+def records(path, **columns):
+    with RecordFile(path, Columns(**columns)) as file:
         found = [record for batch in file.batches() for record in batch]
         assert file.position == file.total
         return found
