@@ -25,18 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Archives:
-    """The archives of an input partition that the archive topic still has.
-
-    Parameters
-    ----------
-    entries : iterable of ArchiveEntry
-        What the index lists, by position.
-
-    Attributes
-    ----------
-    entries : list of ArchiveEntry
-        Those that are not deleted.
-    """
+    """The archives of an input partition that its topic still has, of the `entries` of the index, by position."""
 
     def __init__(
         self, reader: LogReader, source: DeploymentContext, at: TopicPartition, entries: Iterable[ArchiveEntry]

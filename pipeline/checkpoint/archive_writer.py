@@ -30,27 +30,9 @@ _log = logging.getLogger(__name__)
 class ArchiveWriter:
     """Writes the archives of one partition task; offset 0 is never archived, because nothing is known there.
 
-    Parameters
-    ----------
-    topic : str
-        The archive topic.
-    changelog : ChangelogWriter
-        Writes the snapshots of the same task, and the list of its archives.
-    interval : float
-        Seconds between two archives.
-    last : ArchiveEntry, optional
-        The last archive that the topic still has.
-    clock : callable
-        Returns seconds that only grow.
-    now : callable
-        Returns seconds since 1970.
-    chunk_bytes : int
-        Longest value of a chunk.
-
-    Attributes
-    ----------
-    due_at : float
-        Time of the next archive, by the clock.
+    The `changelog` writes the snapshots of the same task and the list of its archives. The `interval` is in seconds,
+    and counts from the `last` archive that the topic still has. `clock` gives seconds that only grow, `now` those since
+    1970.
     """
 
     def __init__(

@@ -39,27 +39,8 @@ _RECORD: Final = b'["partition",'
 class ChangelogWriter:
     """Writes the snapshots of one partition task, and knows which chunks stand on the topic.
 
-    Parameters
-    ----------
-    identity : Identity
-        Identity that every partition record contains.
-    partition : int
-        Number of the input partition.
-    manifests : Manifests, optional
-        Newest manifest of each stream that has one; kept up to date.
-    chunk_bytes : int
-        Longest value of a chunk.
-    began : int
-        As in `PartitionRecord`.
-    archives : ArchiveIndex
-        The archives that the partition has.
-
-    Attributes
-    ----------
-    manifests : Manifests
-        Newest manifest of each stream that has one.
-    recovery_offset : int or None
-        That of the last partition record; the health page shows it.
+    Every partition record contains the `identity`. The newest `manifests` are kept up to date, and no value of a chunk
+    is longer than `chunk_bytes`; `began` is that of `PartitionRecord`.
     """
 
     def __init__(
@@ -104,19 +85,11 @@ class ChangelogWriter:
         The first call after a start always yields a partition record: from then on it is known where the models began
         and which revision of the engine learned what follows.
 
-        Parameters
-        ----------
-        task : Task
-            Has learned every record below `position`.
-        position : int
-            The outputs of every record below this offset are delivered before these messages, or with them.
-        committed : int
-            The group's committed offset once these messages can be read: `position` in a transaction that commits it
-            too, otherwise the last offset whose commit was acknowledged; -1 when there is none.
-        everything : bool
-            Snapshot every dirty stream, as at a clean stop.
-        go_on : callable
-            Called before each snapshot; where it returns False the streams that are left stay dirty.
+        The task has learned every record below `position`, whose outputs are delivered before these messages, or with
+        them. `committed` is the group's offset once these messages can be read: `position` in a transaction that
+        commits it too, otherwise the last offset whose commit was acknowledged; -1 when there is none. With
+        `everything` each dirty stream is snapshotted, as at a clean stop. Where `go_on` returns False, which is called
+        before each snapshot, the streams that are left stay dirty.
         """
         models = task.models
         streams = models.pending(everything=everything)
@@ -137,17 +110,10 @@ class ChangelogWriter:
         stored: Collection[bytes] = (),
         listed: Iterable[Message] = (),
     ) -> Iterator[Message]:
-        """Yield the messages that write a whole checkpoint in place of what is stored.
+        """Yield the messages that write a whole checkpoint in place of what is stored; `committed` is as in `messages`.
 
-        Parameters
-        ----------
-        committed : int
-            As in `messages`.
-        stored : collection of bytes
-            Keys of everything that is stored. What is not written is removed: before the record, with which the change
-            is complete, and records of other partitions behind it.
-        listed : iterable of Message
-            The list of the archives, which the record relies on.
+        Of the `stored` keys those that are not written are removed: before the record, with which the change is
+        complete, and records of other partitions behind it. The record relies on the list of the archives, `listed`.
         """
         record, written = checkpoint.record, {partition_key(self.identity.topic), archives_key(self.identity.topic)}
         for snapshot in checkpoint.streams:

@@ -83,28 +83,10 @@ def restore_partitions(
     cancelled: threading.Event | None = None,
     progress: RestoreProgress | None = None,
 ) -> dict[TopicPartition, RestoredPartition[TaskT]]:
-    """Restore the models of the assigned partitions.
+    """Return every assigned partition with its models, ready to process records from `RestoredPartition.start` on.
 
-    Parameters
-    ----------
-    cancelled : Event, optional
-        Ends the restore early, with `RestoreCancelledError`.
-    progress : RestoreProgress, optional
-        Kept up to date.
-
-    Returns
-    -------
-    dict of (topic, partition) to RestoredPartition
-        Every assigned partition, ready to process records from `RestoredPartition.start` on.
-
-    Raises
-    ------
-    MismatchError
-        Log, offsets, snapshots or settings do not belong together; the error names the remedies.
-    BrokerError
-        The broker does not answer.
-    RestoreCancelledError
-        `cancelled` was set.
+    Raises `MismatchError`, which names the remedies, where log, offsets, snapshots or settings do not belong together,
+    `BrokerError` where the broker does not answer, and `RestoreCancelledError` once `cancelled` is set.
     """
     if not assigned:
         return {}

@@ -62,16 +62,8 @@ def translated(
 ) -> Iterator[None]:
     """Raise errors of confluent-kafka's calls as `DeniedError` where a right is missing, and else as `kind`.
 
-    Parameters
-    ----------
-    client : mapping
-        librdkafka configuration of the connection.
-    text : str
-        The message, in which ``{reason}`` stands for librdkafka's.
-    right : Acl, optional
-        The right that the call needs, where it is known.
-    kind : type
-        Class of the error.
+    In the `text` of the message ``{reason}`` stands for librdkafka's; `right` is what the call needs, where that is
+    known.
     """
     try:
         yield

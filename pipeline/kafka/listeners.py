@@ -25,12 +25,7 @@ _ADDRESS: Final = re.compile(r"Broker #\d+/(\d+): (\S+):(\d+) NodeId")
 def wrong_listener(client: Mapping[str, Any], *, all_of_them: bool) -> BrokerError | None:
     """Return the error for addresses of brokers that cannot be reached, None where they can, or where none is known.
 
-    Parameters
-    ----------
-    client : mapping
-        librdkafka configuration of the connection.
-    all_of_them : bool
-        Whether one address that can be reached is enough: others may belong to brokers that are away for a while.
+    Unless `all_of_them` must be away, one is enough: it may also belong to a broker that is away for a while.
     """
     places = _Addresses().given_to(client)
     return unreached(str(client["bootstrap.servers"]), places, all_of_them) if places else None

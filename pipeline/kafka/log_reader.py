@@ -71,18 +71,8 @@ class RestoreCancelledError(Exception):
 class LogReader:
     """A consumer that never joins its group: it requests the group's offsets and reads assigned ranges.
 
-    Parameters
-    ----------
-    client : mapping
-        librdkafka configuration of the connection.
-    group : str
-        Group whose offsets are requested.
-    patience : float
-        Seconds without any progress after which the broker is given up.
-    cancelled : Event, optional
-        Ends every wait with `RestoreCancelledError`.
-    foreign : bool
-        Other producers write what is read, and may compress it to a thousandth.
+    The broker is given up after `patience` seconds without any progress; every wait ends with `RestoreCancelledError`
+    once `cancelled` is set. What is `foreign` is written by other producers, which may compress it to a thousandth.
     """
 
     memory: ClassVar[MemoryBudget | None] = None

@@ -55,20 +55,9 @@ SHOWN: Final = {
 
 
 class Operations:
-    """Reports on the group of a deployment and on its workers.
+    """Reports on the consumer group of a deployment, which processes `topics`, and on its workers.
 
-    Parameters
-    ----------
-    client : mapping
-        librdkafka's configuration of the connection.
-    group : str
-        The workers' consumer group.
-    topics : sequence of str
-        Topics that they process.
-    workers : sequence of str
-        Addresses of workers' pages, such as ``http://127.0.0.1:6066``.
-    token : str
-        Their token; empty without one.
+    Of these the addresses of the pages are given, such as ``http://127.0.0.1:6066``, and their `token`, if any.
     """
 
     def __init__(

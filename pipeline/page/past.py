@@ -27,13 +27,7 @@ class _Step(NamedTuple):
 
 
 class StreamPast:
-    """The stored events and drift of a stream.
-
-    Parameters
-    ----------
-    stream : str
-        Its name.
-    """
+    """The stored events and drift of a stream."""
 
     def __init__(self, stream: str) -> None:
         self.stream = stream

@@ -28,21 +28,11 @@ _log = logging.getLogger(__name__)
 
 
 def recover(command: str, source: DeploymentContext, cancelled: threading.Event | None = None) -> int:
-    """Carry out a recovery command, and return how many partitions it changed.
+    """Carry out `mismatches.RESUME`, `RESET` or `NEW_VERSION`, and return how many partitions that changed.
 
-    Parameters
-    ----------
-    command : str
-        `mismatches.RESUME`, `mismatches.RESET` or `mismatches.NEW_VERSION`.
-    cancelled : Event, optional
-        Ends the wait for an empty group with `RestoreCancelledError`; where nothing is broken there is no wait.
-
-    Raises
-    ------
-    MismatchError
-        The mismatch is one that this command does not resolve.
-    BrokerError
-        The group has members, or the broker does not accept the change.
+    The wait for an empty group ends with `RestoreCancelledError` once `cancelled` is set; where nothing is broken there
+    is no wait. Raises `MismatchError` for a mismatch that this command does not resolve, and `BrokerError` where the
+    group has members, or the broker does not accept the change.
     """
 
     def alone() -> None:

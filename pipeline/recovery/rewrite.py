@@ -99,23 +99,13 @@ def rewrite(
     """Return the change with which a checkpoint takes the place of all that is stored of a partition.
 
     Without transactions it may end behind any message. A start then finds each stream as it was or as it will be, or is
-    refused; the same command, run again, completes the change. Between the tombstone of a manifest and an
-    earlier one in its place only `closed`, or the mismatch that the command is for, refuses a start.
+    refused; the same command, run again, completes the change. Between the tombstone of a manifest and an earlier one
+    in its place only `closed`, or the mismatch that the command is for, refuses a start: it is the stored record, for a
+    command that needs no model of before.
 
-    Parameters
-    ----------
-    stored : collection of bytes
-        Keys of everything that is stored. What the checkpoint does not have is removed with it.
-    was : int
-        The group's offset before.
-    archives : ArchiveIndex
-        The archives that stay, and the versions that were used.
-    task : Task, optional
-        What the checkpoint is of. It begins a history that no log gives again, so an archive of it is written.
-    manifests : Manifests, optional
-        Those of the streams that are stored and are in the checkpoint too.
-    closed : PartitionRecord, optional
-        The stored record, for a command that needs no model of before: no start goes on from it meanwhile.
+    What the checkpoint does not have of the `stored` keys is removed. `was` is the group's offset before, and
+    `archives` are those that stay, with the versions that were used. A `task` begins a history that no log gives again,
+    so an archive of it is written. The `manifests` are of the streams that are stored and are in the checkpoint too.
     """
     at, record = checkpoint.at, checkpoint.record
     writer = ChangelogWriter(source.identities[at[0]], at[1], manifests, began=record.began, archives=archives)

@@ -41,14 +41,9 @@ def check_not_routed(
 ) -> None:
     """Raise `MismatchError` where records would be routed, and learned, twice if inputs go on at given positions.
 
-    Parameters
-    ----------
-    positions : mapping of (str, int) to int
-        Inputs whose offset is lost, and where they go on. Without any, nothing is read.
-    tables : mapping of int to ChangelogTable
-        What is stored of each partition: routes from before its models began are not counted.
-    imported : mapping of int to PartitionRecord, optional
-        Records that take the place of stored ones.
+    The `positions` are where inputs go on whose offset is lost; without any, nothing is read. Routes from before the
+    models of a partition began, by what is stored of it in `tables`, or by the `imported` record in its place, are not
+    counted.
     """
     lost = {at: position for at, position in positions.items() if source.settings.is_rekeyed and at[0] != source.routes}
     if not lost:

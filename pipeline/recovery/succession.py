@@ -35,20 +35,11 @@ def succession(
     alerts: ForgottenAlerts,
     successors: Mapping[str, str] = NO_SUCCESSORS,
 ) -> Change:
-    """Return the change with which other models continue a partition.
+    """Return the change with which other models continue a partition at `position`; `source` is as it is with them.
 
-    Parameters
-    ----------
-    source : DeploymentContext
-        The deployment as it is with these models.
-    old : RestoredPartition
-        The partition as the group stands; it is used up.
-    state, streams : bytes, iterable of StreamSnapshot
-        The other models, and what their partition knows beside them. A stream that they lack begins a new model.
-    position : int
-        Offset at which the partition continues.
-    successors : mapping of str to str
-        Cluster of the other models, under its id there, that goes on in place of a present one.
+    The `old` ones, as the group stands, are used up. `state` is what the partition of the other `streams` knows beside
+    them; a stream that they lack begins a new model. Of their clusters, by the ids there, `successors` go on in place
+    of present ones.
     """
     task = PartitionTask(source.settings, *at, source.task_context)
     # Open alerts are those that the deployment has emitted, not those of the other models.

@@ -202,24 +202,11 @@ def bootstrap(
 ) -> list[BootstrapResult]:
     """Learn recorded data and write snapshots and offsets from which a worker continues.
 
-    Parameters
-    ----------
-    settings : Settings
-        Missing topics of the deployment are created as a worker creates them.
-    source_of : collection of str, or FromFile
-        Input topics, learned from their beginning, with the labels; or a file, learned as if its records preceded those
-        of the first input topic.
-    span : Span
-        Only the end is used: topics are learned up to it, and at most up to the records committed now.
-
-    Raises
-    ------
-    MismatchError
-        The deployment has already learned something.
-    BrokerError
-        The group has members, the broker does not answer, or there is nothing to learn.
-    ConfigurationError
-        The settings do not fit the topics, or the file cannot be used.
+    Missing topics are created as a worker creates them. Input topics are learned from their beginning, with the labels,
+    up to the end of the `span`, and at most up to the records committed now; a file as if its records preceded those of
+    the first input topic. Raises `MismatchError` where the deployment has learned already, `BrokerError` where the
+    group has members, the broker does not answer, or there is nothing to learn, and `ConfigurationError` where the
+    settings do not fit the topics, or the file cannot be used.
     """
     client = clients.librdkafka(settings)
     deployment = check_start(settings, client, create=settings.topics.create)

@@ -134,26 +134,12 @@ def replay_topics(
     processes: int = 1,
     report: Report = lambda _: None,
 ) -> Summary:
-    """Replay ranges of input topics.
+    """Replay ranges of input topics, or of the routes; inputs that no worker has routed go through both stages here.
 
-    Parameters
-    ----------
-    inputs : collection of str
-        Input topics, or the topic of the routes. Inputs whose routes no worker has made go through both stages here.
-    fresh : bool
-        Begin with empty models at the start of the range.
-    or_fresh : bool
-        Do so only where the models at the start of the range cannot be recovered.
-
-    Raises
-    ------
-    ConfigurationError
-        The output topics belong to the deployment itself, or a partition does not exist. Or a range without routes is
-        to begin with other than empty models.
-    BrokerError
-        The broker does not answer, or the range has no records.
-    MismatchError
-        The models at the start of the range cannot be recovered.
+    The models are empty at the start of the range with `fresh`, and with `or_fresh` where those there cannot be
+    recovered. Raises `ConfigurationError` where the output topics belong to the deployment itself, a partition does not
+    exist, or a range without routes is to begin with other than empty models; `BrokerError` where the broker does not
+    answer or the range has no records; and `MismatchError` where the models at its start cannot be recovered.
     """
     by_hand = list(inputs) == [settings.topic("routes")]
     opened = open_ranges(settings, inputs, span, fresh=fresh, or_fresh=or_fresh, or_unrouted=not by_hand)
@@ -202,19 +188,8 @@ def replay_file(
 ) -> Summary:
     """Replay files, one behind the other, as if they had been produced to the first input topic; no broker is needed.
 
-    Parameters
-    ----------
-    columns : Columns
-        The columns that are used.
-    partitions : int
-        Partitions of the topic that the files stand for.
-
-    Raises
-    ------
-    ConfigurationError
-        A suffix or column is unknown, or there are several partitions and no setting of which records share a model.
-    InputFileError
-        A file cannot be read, or one of its rows cannot be used.
+    Raises `ConfigurationError` where a suffix or column is unknown, or there are several partitions and no setting of
+    which records share a model, and `InputFileError` where a file cannot be read, or one of its rows cannot be used.
     """
     settings.check_stream(partitions)
     routes, encode = Routes.of(settings, partitions), encoder(settings, paths[0])

@@ -81,19 +81,9 @@ def verify(
 ) -> Verdict:
     """Compare the recorded outputs of a deployment with a replay, up to its committed offsets.
 
-    Parameters
-    ----------
-    fresh : bool
-        Begin with empty models at the start of the range.
-
-    Raises
-    ------
-    ConfigurationError
-        The partition does not exist.
-    BrokerError
-        The broker does not answer, or nothing of the range was recorded or can be compared.
-    MismatchError
-        The models at the start of the range cannot be recovered.
+    Raises `ConfigurationError` where the partition does not exist, `BrokerError` where the broker does not answer, or
+    nothing of the range was recorded or can be compared, and `MismatchError` where the models at the start of the range
+    cannot be recovered.
     """
     # Outputs may have been recorded under another value: the replay has all attributes that they can have.
     settings = Settings.of({**settings.model_dump(), "output.envelope": "cloudevents"})

@@ -52,23 +52,11 @@ class _Ahead:
 class Commits:
     """Sends and commits what was learned of the owned partitions; used by the processor's thread.
 
-    Parameters
-    ----------
-    delivery : Delivery
-        Must be started before `open`.
-    topics : mapping of str to str
-        Names of the topics of the outputs and of the snapshots, by kind.
-    interval : float
-        Seconds between the first output and the commit that closes it, at most, unless much waits (`commit_seconds`).
-    patience : float
-        Seconds after which the delivery gives up waiting for the broker.
-    check_topics : callable
-        Called before anything counts, from any thread, with the seconds that an answer may be old: raises an error
-        where the topics are not those of the start.
-    ahead_bytes : int
-        Records whose outputs may wait for the end of a commit.
-    commit_bytes : int
-        Most outputs of a commit.
+    The `delivery` must be started before `open`. Outputs wait for the commit that closes them for `interval` seconds at
+    most, unless much waits (`commit_seconds`). `check_topics` is called before anything counts, from any thread, with
+    the seconds that an answer may be old, and raises an error where the topics are not those of the start.
+    `ahead_bytes` are those of records whose outputs may wait for the end of a commit, `commit_bytes` most outputs of
+    one.
     """
 
     def __init__(
@@ -333,18 +321,9 @@ LEAST_BYTES: Final = 1_000
 
 
 def commit_seconds(interval: float, timeout: float, waiting: int, record_seconds: float) -> float:
-    """Return how long outputs may wait for their commit.
+    """Return how long outputs may wait for their commit: always `interval`, and longer where much waits to be learned.
 
-    Parameters
-    ----------
-    interval : float
-        Seconds that they may always wait.
-    timeout : float
-        Seconds that a transaction may last.
-    waiting : int
-        Records that wait to be learned.
-    record_seconds : float
-        Seconds that one of them takes.
+    A transaction may last for `timeout`; each of the `waiting` records takes `record_seconds`.
     """
     return max(interval, min(BACKLOG_SHARE * waiting * record_seconds, LONGEST_SECONDS, TIMEOUT_SHARE * timeout))
 
@@ -352,20 +331,8 @@ def commit_seconds(interval: float, timeout: float, waiting: int, record_seconds
 class CommitSize:
     """How many bytes of outputs a commit may have, as the commits before it went.
 
-    A worker begins with few and doubles them while commits are quick: one that failed because it was too much for the
-    cluster, and ended the worker, is not tried again in that size.
-
-    Parameters
-    ----------
-    timeout : float
-        Seconds that a transaction may last.
-    most : int
-        Bytes that a commit may have on the best of clusters.
-
-    Attributes
-    ----------
-    limit : int
-        Bytes of outputs from which on a commit is due.
+    A worker begins with few and doubles them while commits are quick, up to `most`: one that failed because it was too
+    much for the cluster, and ended the worker, is not tried again in that size. From `limit` bytes on a commit is due.
     """
 
     def __init__(self, timeout: float, most: int) -> None:

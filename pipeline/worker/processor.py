@@ -43,12 +43,8 @@ Answered = tuple[Scored, int, int | None]
 class Processor:
     """Processes the chunks of the owned partitions.
 
-    Parameters
-    ----------
-    done : callable
-        Called in the processor's thread for each submitted chunk that is processed, held or dropped.
-    failed : callable
-        Called once in the processor's thread, with the error that ended it; nothing was committed after the error.
+    `done` is called in the processor's thread for each submitted chunk that is processed, held or dropped, `failed`
+    once, with the error that ended it; nothing was committed after the error.
     """
 
     def __init__(

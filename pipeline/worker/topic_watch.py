@@ -33,16 +33,9 @@ _log = logging.getLogger(__name__)
 
 
 class TopicWatch:
-    """Watches the topics of a worker.
+    """Watches the topics of a worker, which `describe` returns by name where the broker answers.
 
-    Parameters
-    ----------
-    describe : callable
-        Returns the topics that exist, by name; raises `BrokerError` where the broker does not answer.
-    check : callable
-        Raises an error for topics that are not those of before.
-    failed : callable
-        Called once in the watching thread, with that error.
+    `check` raises an error for topics that are not those of before, with which `failed` is called once in this thread.
     """
 
     def __init__(

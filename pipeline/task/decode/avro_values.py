@@ -33,19 +33,9 @@ Decimal = Callable[[bytes, int], float | Digits]
 
 
 class AvroReader:
-    """Reads values of one schema.
+    """Reads values of one schema; the `others` that it refers to are each behind those that they need themselves.
 
-    Parameters
-    ----------
-    text : str
-        The schema.
-    others : iterable of str
-        The schemas that it refers to, each behind those that it needs itself.
-
-    Raises
-    ------
-    FaultError
-        For a schema that cannot be used.
+    Raises `FaultError` for a schema that cannot be used.
     """
 
     def __init__(self, text: str, others: Iterable[str] = ()) -> None:

@@ -18,20 +18,7 @@ _BASE: Final = "json-schema:///"
 
 
 class JsonSchemaReader:
-    """Reads values of one schema.
-
-    Parameters
-    ----------
-    text : str
-        The schema.
-    others : mapping of str to str
-        The schemas that it refers to, by name.
-
-    Raises
-    ------
-    FaultError
-        For a schema that cannot be used.
-    """
+    """Reads values of one schema, which may refer to `others` by name; `FaultError` for one that cannot be used."""
 
     def __init__(self, text: str, others: Mapping[str, str]) -> None:
         try:

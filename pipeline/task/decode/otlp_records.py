@@ -46,18 +46,7 @@ _Point = tuple[int, str, Members]
 
 
 class OtlpReader:
-    """Takes messages of one signal apart.
-
-    Parameters
-    ----------
-    form : str
-        The format, one of `SIGNALS`.
-
-    Raises
-    ------
-    ConfigurationError
-        Where the library is not installed.
-    """
+    """Takes messages of one of the `SIGNALS` apart; `ConfigurationError` where the library is not installed."""
 
     def __init__(self, form: str) -> None:
         self._form = form

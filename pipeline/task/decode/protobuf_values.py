@@ -31,19 +31,10 @@ Get = Callable[[Any], Any]
 
 
 class ProtobufFile:
-    """The messages of one schema.
+    """The messages of one schema, as the registry gives it in its form ``serialized``.
 
-    Parameters
-    ----------
-    text : str
-        The schema, as the registry gives it in its form ``serialized``.
-    others : mapping of str to str
-        The files that it imports, by name, each behind those that it needs itself.
-
-    Raises
-    ------
-    FaultError
-        For a schema that cannot be used.
+    The `others` are the files that it imports, by name, each behind those that it needs itself. Raises `FaultError` for
+    a schema that cannot be used.
     """
 
     def __init__(self, text: str, others: Mapping[str, str]) -> None:

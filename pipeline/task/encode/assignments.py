@@ -118,14 +118,8 @@ class Encoder:
     ) -> Messages:
         """Return the assignments of the records of a batch.
 
-        Parameters
-        ----------
-        held : sequence
-            Texts of each stream whose records are held back, and how many are.
-        learned : sequence
-            Texts of each stream whose records were learned, and the answers to them.
-        order : ndarray of shape (n,), optional
-            Which of all these answers each record has; None: the batch has the records in the order of the answers.
+        The streams whose records are `held` back come with how many are, the `learned` ones with the answers. `order`
+        says which of all these each record has; without it they are in the order of the batch.
         """
         steps = [step for _, step in learned]
         texts_of_held = [repeat(texts.warming, count) for texts, count in held]
@@ -217,16 +211,8 @@ class Encoder:
         """Return a record that cannot be used as a dead letter: unchanged, with the reason in its headers.
 
         What its topic would not take is cut: the value; also the original headers, and the key, where these alone are
-        too long.
-
-        Parameters
-        ----------
-        version : int
-            Version with which the models of new streams begin.
-        topic_ids : mapping of str to str
-            Kafka's ids of the input topics, where they are known.
-        decided_by : SourceRecord, optional
-            The record that decided it, where that is a later one.
+        too long. The models of new streams begin with `version`; `decided_by` is the record that decided it, where that
+        is a later one.
         """
         (topic, partition, offset, element), to = self.source(record), None
         if isinstance(record, RoutedRecord):

@@ -24,15 +24,10 @@ from resonance.pipeline.worker.transport.chunk import Membership
 
 
 class Delivery(Protocol):
-    """How outputs and offsets reach Kafka; used by one thread at a time.
-
-    Attributes
-    ----------
-    atomic : bool
-        What is sent and the offsets committed behind it become visible together, or not at all.
-    """
+    """How outputs and offsets reach Kafka; used by one thread at a time."""
 
     atomic: bool
+    """Whether what is sent and the offsets committed behind it become visible together, or not at all."""
 
     def start(self) -> None:
         """Connect, and end the transaction that an earlier worker of the same id left open; before every restore."""

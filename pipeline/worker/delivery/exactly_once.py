@@ -74,20 +74,11 @@ _log = logging.getLogger(__name__)
 
 
 class ExactlyOnce:
-    """Delivery by transactions.
+    """Delivery by transactions, which the broker aborts after `timeout` seconds; calls are repeated for as long.
 
-    Parameters
-    ----------
-    settings : mapping
-        librdkafka's configuration of the producer (`producer_settings`).
-    transactional_id : str
-        Unique among the workers of the deployment, the same after a restart.
-    timeout : float
-        Seconds after which the broker aborts a transaction; calls are repeated for as long.
-    find_open : callable
-        Returns what transactions have left open in the outputs and of the group's offsets.
-    kept_bytes : int
-        Outputs of an open transaction that are kept to be sent again; one that is larger fails instead.
+    The id is unique among the workers of the deployment, and the same after a restart. `find_open` returns what
+    transactions have left open in the outputs and of the group's offsets. Outputs of an open transaction are kept to be
+    sent again up to `kept_bytes`; one that is larger fails instead.
     """
 
     atomic = True

@@ -37,17 +37,10 @@ def end_left_open(
     """End what the last owners of partitions have left open, and return their transactional ids.
 
     Only of owners that the group has dropped. One that starts again ends its transactions itself, once it is a member;
-    it cannot become one before the members that run this have joined again. Where the broker does not answer nothing
-    is done: the transactions end later.
-
-    Parameters
-    ----------
-    client, producer : mapping
-        librdkafka's configuration of a connection, and of a producer of transactions without its id.
-    transactional_id : str
-        Of the worker that calls this, and its client id in the group; so it is with every worker.
-    cancelled : Event
-        Once it is set nothing more is begun: after this worker has joined again the others may be members.
+    it cannot become one before the members that run this have joined again. Where the broker does not answer nothing is
+    done: the transactions end later. The calling worker's `transactional_id` is its client id in the group, too, as
+    with every worker. Once `cancelled` is set nothing more is begun: after this worker has joined again the others may
+    be members.
     """
     admin = new_client(AdminClient, {"log_level": 0, **client})
     ended = []

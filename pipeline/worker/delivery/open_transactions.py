@@ -27,18 +27,12 @@ ANSWER_SECONDS = 5.0
 
 
 class LeftOpen(NamedTuple):
-    """What transactions have open, of any producer.
-
-    Attributes
-    ----------
-    partitions : list of TopicPartition
-        Those with records that do not count yet.
-    offsets : list of TopicPartition
-        The group's committed offsets and their metadata, as far as the broker knows them.
-    """
+    """What transactions have open, of any producer."""
 
     partitions: list[TopicPartition]
+    """Those with records that do not count yet."""
     offsets: list[TopicPartition]
+    """The group's committed offsets and their metadata, as far as the broker knows them."""
 
 
 def left_open(

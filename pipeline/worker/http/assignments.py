@@ -34,14 +34,9 @@ _log = logging.getLogger(__name__)
 
 
 class RecordAssignments:
-    """Answers for records of the partitions that a worker has.
+    """Answers for records of at most `most` bytes; one of a few more is refused with the reason of its dead letter.
 
-    Attributes
-    ----------
-    most : int
-        Bytes that a record may have; one of a few more is refused with the reason of its dead letter.
-    room : asyncio.Semaphore
-        To be held while a request is read and answered; where it is locked, `AT_ONCE` are.
+    To be held while a request is read and answered is `room`; where it is locked, `AT_ONCE` are.
     """
 
     def __init__(self, settings: Settings, status: WorkerStatus) -> None:

@@ -50,18 +50,10 @@ SERVE_SECONDS = 0.01
 
 
 class Rebalances:
-    """Lets the event loop do what a rebalance needs, and waits for it.
+    """Lets the event loop do what a rebalance needs, and waits for it, `seconds` at most.
 
-    Parameters
-    ----------
-    loop : AbstractEventLoop
-        In which both functions run.
-    assigned : coroutine function
-        Called with a new membership; restores begin behind it.
-    revoked : coroutine function
-        Called with partitions that are given up, and whether they are lost already.
-    seconds : float
-        How long either may take.
+    `assigned` gets a new membership, behind which restores begin, `revoked` the partitions that are given up, and
+    whether they are lost already.
     """
 
     def __init__(
