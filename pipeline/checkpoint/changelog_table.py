@@ -200,17 +200,9 @@ class ChangelogTable:
         """Return the streams of an input topic that have a manifest, by name."""
         return list(self._of(topic))
 
-    def written(self, stream: str) -> int:
-        """Return when the newest manifest of a stream was written, in milliseconds since 1970."""
-        return self._stored(stream).written
-
     def manifest(self, stream: str) -> Manifest | None:
         """Return the newest manifest of a stream; None where it has none."""
-        found = (manifests.get(stream) for manifests in self._manifests.values())
-        return next((manifest for manifest in found if manifest is not None), None)
-
-    def _stored(self, stream: str) -> Manifest:
-        return next(found for manifests in self._manifests.values() if (found := manifests.get(stream)) is not None)
+        return next(filter(None, (manifests.get(stream) for manifests in self._manifests.values())), None)
 
     def checkpoint(self, topic: str) -> PartitionCheckpoint | None:
         """Return the newest checkpoint of an input topic; None where none was completed."""
@@ -218,8 +210,9 @@ class ChangelogTable:
         return None if record is None else PartitionCheckpoint(record, StoredStreams(self.streams(topic), self.newest))
 
     def newest(self, stream: str) -> StreamSnapshot:
-        """Return the newest snapshot of a stream; MismatchError where it is not whole."""
-        manifest = self._stored(stream)
+        """Return the newest snapshot of a stream that has a manifest; MismatchError where it is not whole."""
+        manifest = self.manifest(stream)
+        assert manifest is not None  # noqa: S101 - only streams that have one are read
         parts = [part for key in manifest.keys if (part := self._chunks.get(key)) is not None]
         body = b"".join(parts)
         if (missing := manifest.chunks - len(parts)) > 0:

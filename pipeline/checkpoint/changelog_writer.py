@@ -163,7 +163,8 @@ class ChangelogWriter:
         if before is not None and before.next == manifest.next:
             # The one before counts until the new manifest is there: other chunks take other numbers.
             free = 0 if before.begin >= manifest.chunks else before.begin + before.chunks
-            manifest = replace(manifest, begin=before.begin if _same_chunks(before, manifest) else free)
+            same = (before.size, before.chunks, before.sha256) == (manifest.size, manifest.chunks, manifest.sha256)
+            manifest = replace(manifest, begin=before.begin if same else free)
         keys = manifest.keys
         for number, key in enumerate(keys):
             yield Message(key, body[number * size : (number + 1) * size], [])
@@ -175,7 +176,3 @@ class ChangelogWriter:
         for key in sorted({*(before.keys if before is not None else ())}.difference(keys)):
             yield Message(key, None, [])
         self.manifests.put(stream, manifest)
-
-
-def _same_chunks(one: Manifest, other: Manifest) -> bool:
-    return (one.chunks, one.size, one.sha256) == (other.chunks, other.size, other.sha256)

@@ -20,6 +20,14 @@ from resonance.pipeline.task.stream_task import TaskContext
 KEY_LIMIT: Final = "limits.key_bytes"
 """What a stored identity calls `STREAM_BYTES`: another release may allow other names of streams."""
 
+UNLESS: Final[Mapping[str, Any]] = {
+    "input.records": None,
+    "input.format": "json",
+    "limits.stream_ttl": 0.0,
+    "input.text_path": None,
+}
+"""Limits that a stored identity has unless they have this value."""
+
 BEYOND_TRANSACTION: Final = 30.0
 """Seconds beyond the time of a transaction in which a dead worker's must have ended, before the broker is given up."""
 
@@ -63,14 +71,10 @@ class DeploymentContext:
             **{f"input.{name}": getattr(settings.input, name) for name in ("time_path", "id_path", "dimension")},
             **{f"output.{name}": getattr(settings.output, name) for name in ("include", "clusters_grace")},
         }
-        if settings.input.records is not None:
-            limits |= {"input.records": settings.input.records}
-        if settings.input.format != "json":
-            limits |= {"input.format": settings.input.format}
-        if settings.limits.stream_ttl:
-            limits |= {"limits.stream_ttl": settings.limits.stream_ttl}
-        if settings.input.text_path is not None:
-            limits |= {"input.text_path": settings.input.text_path}
+        for name, absent in UNLESS.items():
+            section, _, key = name.partition(".")
+            if (value := getattr(getattr(settings, section), key)) != absent:
+                limits[name] = value
         if settings.takes_labels:
             limits |= {"input.label_path": settings.input.label_path}
             limits |= {f"labels.{name}": value for name, value in settings.labels.model_dump(mode="json").items()}
@@ -164,11 +168,9 @@ def settings_then(settings: Settings, identity: Identity) -> Settings:
         # Their engine did not learn from labels.
         values.pop("labels", None)
         values["input"].pop("label_path", None)
-    for name in ("format", "records", "text_path"):
-        if f"input.{name}" not in identity.limits:
-            values["input"].pop(name, None)
-    if "limits.stream_ttl" not in identity.limits:
-        values["limits"].pop("stream_ttl", None)
+    for name in UNLESS.keys() - identity.limits.keys():
+        section, _, key = name.partition(".")
+        values[section].pop(key, None)
     values["engine"] = {"name": identity.engine}
     for name, value in [*identity.settings.items(), *identity.limits.items()]:
         section, _, key = name.rpartition(".")

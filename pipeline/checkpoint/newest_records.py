@@ -1,7 +1,7 @@
 """Compare settings and logs with the newest partition records: a few records of the snapshots topic, not all of it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, partition_key
@@ -42,18 +42,12 @@ def newest_records(reader: LogReader, source: DeploymentContext) -> dict[TopicPa
         tail *= 10
     parsed = {}
     for at, value in values.items():
-        if value is not None and (record := _parsed(source, at, value)) is not None:
-            parsed[at] = record
+        # A restore says what is wrong with one that cannot be read.
+        with suppress(*UNREADABLE, MismatchError):
+            record = PartitionRecord.parse(value or b"null", source.snapshots)
+            if (record.identity.topic, record.partition) == at:
+                parsed[at] = record
     return parsed
-
-
-def _parsed(source: DeploymentContext, at: TopicPartition, value: bytes) -> PartitionRecord | None:
-    try:
-        record = PartitionRecord.parse(value, source.snapshots)
-    except (*UNREADABLE, MismatchError):
-        # A restore says what is wrong with it.
-        return None
-    return record if (record.identity.topic, record.partition) == at else None
 
 
 def check_newest(source: DeploymentContext, records: dict[TopicPartition, PartitionRecord], recovery: str = "") -> None:

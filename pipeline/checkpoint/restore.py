@@ -18,12 +18,7 @@ from typing import Final, Generic, TypeVar
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
-from resonance.pipeline.checkpoint.compatibility import (
-    begin,
-    check_owner,
-    check_record,
-    locate,
-)
+from resonance.pipeline.checkpoint.compatibility import begin, check_owner, check_record, locate
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset
 from resonance.pipeline.crash_points import reach

@@ -50,7 +50,7 @@ def compare(
         # With which `stream` each of them has learned stands in its snapshots.
         both = deployments.find_both(load({"stream": "partition"}), (first, second))
         found = comparison.read(both, comparison.ranges_of(both[0], span), report=progress)
-        learned = comparison.learn_again(both, found, progress) if cost else ()
+        learned = [comparison.learn_again(one, found, progress) for one in both if cost]
         content = summary.document(both, found, command_line(), learned, contents=contents)
         if folder is not None:
             summary.report(found, content).save(folder)

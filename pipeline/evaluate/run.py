@@ -17,6 +17,7 @@ from resonance.pipeline.kernels import compile_engine
 from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.replay.file_partitions import FileReplay
 from resonance.pipeline.replay.jobs import Report
+from resonance.pipeline.replay.sinks import Sink
 from resonance.pipeline.replay.two_stage_file import Routes, routes_of
 from resonance.pipeline.task.encode.cluster_description import present
 from resonance.pipeline.task.model.stream_model import StreamModel
@@ -77,8 +78,8 @@ class Numbers:
         return self.found.setdefault(thing, len(self.found))
 
 
-class AnswerSink:
-    """Collects the outputs of all partitions; it is their `Sink`."""
+class AnswerSink(Sink):
+    """Collects the outputs of all partitions."""
 
     def __init__(self, data: Dataset) -> None:
         size = len(data)

@@ -51,7 +51,7 @@ def read_states(source: DeploymentContext, reader: LogReader) -> list[StoredPart
     found = []
     for at in source.logs:
         table = tables[at[1]]
-        written = {name: table.written(name) for name in table.streams(at[0])}
+        written = {each.stream: each.written for each in table.manifests() if each.topic == at[0]}
         found.append(StoredPartition(at, table.checkpoint(at[0]), committed[at], written))
     return found
 
@@ -127,13 +127,9 @@ def states_at(
 ) -> list[StoredPartition]:
     """Return the newest state of each partition at or before a place, as if the group stood there.
 
-    `states` are the present ones, which are taken where nothing of them is later; else it is the newest archive.
-    Raises `MismatchError`, with the time of the oldest archive, where no state is that early.
-
-    Parameters
-    ----------
-    text : str
-        How the user named the place.
+    `states` are the present ones, which are taken where nothing of them is later; else it is the newest archive. Raises
+    `MismatchError`, with the time of the oldest archive, where no state is that early; `text` is how the user named the
+    place.
     """
     bounds = reader.bounds([state.at for state in states])
     # With a time, the offset behind the last record of that time.

@@ -204,7 +204,8 @@ def first_offset(reader: LogReader, partition: TopicPartition, holds: Callable[[
     high, found = end, end
     while low < high:
         middle = (low + high) // 2
-        found_at = _first_answer(reader, partition, middle, high, holds)
+        answers = ((record.offset, holds(record)) for record in one_by_one(reader, partition, middle, high))
+        found_at = next((answer for answer in answers if answer[1] is not None), None)
         if found_at is None:
             # No record from the middle on can decide: those before it do.
             high = middle
@@ -213,17 +214,6 @@ def first_offset(reader: LogReader, partition: TopicPartition, holds: Callable[[
         else:
             low = found_at[0] + 1
     return found
-
-
-def _first_answer(
-    reader: LogReader, partition: TopicPartition, first: int, end: int, holds: Callable[[Record], bool | None]
-) -> tuple[int, bool] | None:
-    """Return offset and answer of the first record of a range that can decide."""
-    for record in one_by_one(reader, partition, first, end):
-        answer = holds(record)
-        if answer is not None:
-            return record.offset, answer
-    return None
 
 
 def one_by_one(reader: LogReader, partition: TopicPartition, first: int, end: int) -> Iterator[Record]:

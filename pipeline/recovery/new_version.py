@@ -46,7 +46,9 @@ def begin_versions(source: DeploymentContext, alone: Callable[[], None] = lambda
     changes = []
     for at in stopped:
         table = tables[at[1]]
-        start = _begin_of(table.records().get(at[0]), committed[at], bounds[at])
+        # Behind every record that the group or its snapshots show as processed.
+        record, (first, end) = table.records().get(at[0]), bounds[at]
+        start = min(max(committed[at], record.position if record else first, first), end)
         task, count = _new_models(source, at, table, start)
         change = rewrite_models(source, at, task, start, table.writer(source.identities[at[0]]), committed[at])
         # Those that the task has open clear with its next record.
@@ -56,12 +58,6 @@ def begin_versions(source: DeploymentContext, alone: Callable[[], None] = lambda
         _log.warning("%s[%d]: %d streams begin new models at offset %d", *at, count, start)
     rewrite.write(source, changes)
     return len(changes)
-
-
-def _begin_of(record: PartitionRecord | None, committed: int, bounds: tuple[int, int]) -> int:
-    """Return where new models start: behind every record that the group or its snapshots show as processed."""
-    first, end = bounds
-    return min(max(committed, record.position if record else first, first), end)
 
 
 def _new_models(source: DeploymentContext, at: TopicPartition, table: ChangelogTable, start: int) -> tuple[Task, int]:

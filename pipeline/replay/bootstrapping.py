@@ -23,6 +23,7 @@ from resonance.pipeline.kafka.positions import Position, Span, offsets_of, resol
 from resonance.pipeline.mismatches import RESET
 from resonance.pipeline.records import Message, Outputs, Record, TopicPartition
 from resonance.pipeline.recovery import rewrite
+from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.recovery.rewrite import Change, wait_for_empty_group
 from resonance.pipeline.recovery.routes import settled_routes
 from resonance.pipeline.repartition.router import RouterTask
@@ -107,7 +108,7 @@ class Learning:
     """A partition whose history is being learned, or routed to where it is learned."""
 
     def __init__(self, source: DeploymentContext, plan: LearningPlan) -> None:
-        self.task = make_task(source.settings, *plan.at, source.task_context)
+        self.task = tasks_of(source)(*plan.at)
         self.task.models.first_version = plan.version
         self.found = BootstrapResult(*plan.at)
         self._source, self._plan = source, plan

@@ -23,7 +23,7 @@ from resonance.pipeline.replay import file_partitions
 from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges
 from resonance.pipeline.replay.run import Replayed, replay_partition
-from resonance.pipeline.replay.sinks import TOPICS, FolderSink, Nowhere, Sink, TopicSink, join_parts, open_folder
+from resonance.pipeline.replay.sinks import TOPICS, FolderSink, Sink, TopicSink, join_parts, open_folder
 from resonance.pipeline.replay.two_stage_file import MADE_ORDER, Routes, by_time, read_rows, replay_two_stages
 from resonance.pipeline.task.dead_letters import EXAMPLES
 from resonance.pipeline.task.range_changes import together
@@ -229,7 +229,7 @@ def _sinks(
         finally:
             join_parts(output.folder, len(partitions))
     else:
-        yield [Nowhere] * len(partitions)
+        yield [Sink] * len(partitions)
 
 
 def target_topics(settings: Settings, name: str) -> dict[str, str]:

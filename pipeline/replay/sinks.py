@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 
 import orjson
 from resonance.pipeline.bounded_cache import BoundedCache
@@ -29,8 +29,8 @@ SEND_SECONDS: Final = 60.0
 _BUFFER: Final = 1024 * 1024
 
 
-class Sink(Protocol):
-    """Takes the outputs of one partition, in order."""
+class Sink:
+    """Takes the outputs of one partition, in order; this one discards them, for replays that only count them."""
 
     def write(self, outputs: Outputs) -> None:
         """Write the outputs of a batch."""
@@ -39,17 +39,7 @@ class Sink(Protocol):
         """Ensure that everything is stored; `models` are those of the partition, as they are at the end."""
 
 
-class Nowhere:
-    """Discards outputs, for replays that only count them."""
-
-    def write(self, outputs: Outputs) -> None:
-        """Do nothing."""
-
-    def close(self, models: Iterable[StreamModel] = ()) -> None:
-        """Do nothing."""
-
-
-class FolderSink:
+class FolderSink(Sink):
     """Writes the outputs of one partition to part files in an existing folder; `join_parts` concatenates them.
 
     `part` is the number of this partition among all that are replayed; outputs of other `kinds` are left out.
@@ -127,7 +117,7 @@ def lines(folder: Path, kind: str) -> Iterator[Any]:
                 yield orjson.loads(line)["value"]
 
 
-class TopicSink:
+class TopicSink(Sink):
     """Produces outputs to one partition of each topic, with the same bytes as a worker.
 
     `topics` maps each kind to its topic; `client` is the librdkafka configuration of the connection.

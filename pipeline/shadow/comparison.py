@@ -305,12 +305,8 @@ def ranges_of(one: DeploymentContext, span: Span) -> dict[TopicPartition, Offset
     return found
 
 
-def learn_again(both: tuple[DeploymentContext, DeploymentContext], found: RecordedBoth, report: Report) -> list[Run]:
-    """Learn the compared records with the settings of each deployment, one after the other, and return the runs."""
-    return [_learn(one, found, report) for one in both]
-
-
-def _learn(one: DeploymentContext, found: RecordedBoth, report: Report) -> Run:
+def learn_again(one: DeploymentContext, found: RecordedBoth, report: Report) -> Run:
+    """Learn the compared records with the settings of a deployment, and return the run."""
     settings = of_single_records(one.settings)
     ranges = [PartitionRange(one, at, *bounds) for at, bounds in found.ranges.items()]
     if settings.labels.topic is not None:
