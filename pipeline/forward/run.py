@@ -2,21 +2,19 @@
 
 import asyncio
 import logging
-import os
 import signal
 from contextlib import suppress
 from typing import Any, Final
 
 import aiohttp
-import orjson
 from aiohttp import web
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import ConfigurationError, system_reason
 from resonance.pipeline.forward.consumer import AlertConsumer
 from resonance.pipeline.forward.delivery import AlertDelivery
 from resonance.pipeline.forward.publisher import IncidentPublisher, PublishingTurn
 from resonance.pipeline.forward.receivers import Receiver
-from resonance.pipeline.worker.http.pages import foreign_host
+from resonance.pipeline.worker.http.pages import foreign_host, json_response, listen
 
 POLL_SECONDS: Final = 0.5
 """How long an alert may wait for others that go with it."""
@@ -121,8 +119,7 @@ def _application(sender: Sender | None, publisher: IncidentPublisher | None) -> 
     async def answer(request: web.Request) -> web.Response:
         error, shown = foreign_host(request, HOST), readiness(sender, publisher)
         status = 403 if error else 200 if shown["ready"] else 503
-        body = orjson.dumps({"error": error} if error else shown)
-        return web.Response(body=body, status=status, content_type="application/json")
+        return json_response({"error": error} if error else shown, status)
 
     app = web.Application(client_max_size=1024)
     app.router.add_get("/readyz", answer)
@@ -130,9 +127,9 @@ def _application(sender: Sender | None, publisher: IncidentPublisher | None) -> 
 
 
 async def _serve(page: web.AppRunner, port: int) -> None:
-    await page.setup()
     try:
-        await web.TCPSite(page, HOST, port).start()
+        await listen(page, HOST, port)
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ConfigurationError(f"--port {port}: cannot listen on {HOST} ({reason}); choose another port") from error
+        raise ConfigurationError(
+            f"--port {port}: cannot listen on {HOST} ({system_reason(error)}); choose another port"
+        ) from error

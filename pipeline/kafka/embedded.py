@@ -52,12 +52,6 @@ def is_embedded(cluster_id: str | None) -> bool:
 class BudgetError(BrokerError):
     """The embedded broker has no room for a record; it would drop the partition's oldest ones silently."""
 
-    def __init__(self, topic: str, partition: int, size: int, used: int) -> None:
-        super().__init__(
-            f"{topic}[{partition}] on the embedded broker: {used:,} of {BUDGET:,} bytes are used, a record of "
-            f"{size:,} bytes does not fit; feed less data, spread it over the {PARTITIONS} partitions, or use Kafka"
-        )
-
 
 class EmbeddedBroker:
     """A broker inside this process, on a loopback port, from ``with`` to its end.
@@ -114,10 +108,6 @@ class EmbeddedBroker:
                     f"{PARTITIONS}; this version of confluent-kafka behaves otherwise than the one it was written for"
                 )
 
-    def room(self, topic: str, partition: int) -> int:
-        """Return the bytes that `append` still accepts for a partition, `RECORD_OVERHEAD` of each record included."""
-        return BUDGET - self._used.get((topic, partition), 0)
-
     def append(
         self,
         topic: str,
@@ -139,7 +129,10 @@ class EmbeddedBroker:
         size += sum(len(name) + len(text) + 4 for name, text in headers)
         used = self._used.get((topic, partition), 0)
         if used + size > BUDGET:
-            raise BudgetError(topic, partition, size, used)
+            raise BudgetError(
+                f"{topic}[{partition}] on the embedded broker: {used:,} of {BUDGET:,} bytes are used, a record of "
+                f"{size:,} bytes does not fit; feed less data, spread it over the {PARTITIONS} partitions, or use Kafka"
+            )
         producer = self._running()
         while True:
             try:

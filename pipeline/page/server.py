@@ -18,7 +18,7 @@ from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
 from resonance.pipeline.page.query import Parameter
 from resonance.pipeline.page.view import DeploymentView
-from resonance.pipeline.worker.http.pages import foreign_host, is_loopback, json_response
+from resonance.pipeline.worker.http.pages import RUNNER, foreign_host, is_loopback, json_response, listen
 
 PAGES: Final = ("/", "/stream", "/cluster", "/incident", "/events", "/operations")
 """Addresses that show the page; what they are about stands behind the question mark."""
@@ -119,7 +119,6 @@ TICK_SECONDS: Final = 1.0
 ASK_SECONDS: Final = 5.0
 """Seconds between two questions to the broker for how many records wait, while a tab is open."""
 
-CLOSE_SECONDS: Final = 1.0
 
 QUERIES: Final[Mapping[str, Mapping[str, Parameter]]] = {
     "overview": {
@@ -189,10 +188,9 @@ class PageServer:
             ("live", self._live),
         ):
             app.router.add_get(f"/api/{name}", answer)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_SECONDS)
-        await self._runner.setup()
+        self._runner = web.AppRunner(app, **RUNNER)
         try:
-            await web.TCPSite(self._runner, host, port).start()
+            await listen(self._runner, host, port)
         except OSError as error:
             raise ConfigurationError(
                 f"the page cannot be served on {host}:{port} ({system_reason(error)}); another one may be open there: "

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from resonance.pipeline import exact_json
@@ -71,44 +72,30 @@ class Ended(NamedTuple):
     level: int
 
 
+@dataclass(slots=True, eq=False)
 class StreamView:
     """What is known of a stream."""
 
-    __slots__ = (
-        "clusters",
-        "drift",
-        "drift_version",
-        "drifts",
-        "ended",
-        "history",
-        "last",
-        "name",
-        "novel",
-        "parents",
-        "pending",
-        "pending_novel",
-        "rate",
-        "version",
-    )
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.version = 0
-        self.clusters: dict[str, Present] = {}
-        self.ended: deque[Ended] = deque(maxlen=MOST_ENDED)
-        self.parents: dict[str, str] = {}
-        self.drift: str | None = None
-        """Describes the change of its data that has not settled."""
-        self.drift_version = 0
-        """Version whose drift that is: a later one ends it."""
-        self.drifts: deque[tuple[str, str, str]] = deque(maxlen=MOST_ENDED)
-        """Time, cluster and sentence of each change."""
-        self.history = ShareHistory()
-        self.last = ""
-        """Time of its newest answer."""
-        self.rate = self.novel = 0.0
-        """Records a second, and novel ones."""
-        self.pending = self.pending_novel = 0.0
+    name: str
+    version: int = 0
+    clusters: dict[str, Present] = field(default_factory=dict)
+    ended: deque[Ended] = field(default_factory=lambda: deque(maxlen=MOST_ENDED))
+    parents: dict[str, str] = field(default_factory=dict)
+    drift: str | None = None
+    """Describes the change of its data that has not settled."""
+    drift_version: int = 0
+    """Version whose drift that is: a later one ends it."""
+    drifts: deque[tuple[str, str, str]] = field(default_factory=lambda: deque(maxlen=MOST_ENDED))
+    """Time, cluster and sentence of each change."""
+    history: ShareHistory = field(default_factory=ShareHistory)
+    last: str = ""
+    """Time of its newest answer."""
+    rate: float = 0.0
+    """Records a second."""
+    novel: float = 0.0
+    """Novel ones a second."""
+    pending: float = 0.0
+    pending_novel: float = 0.0
 
 
 class DeploymentView:

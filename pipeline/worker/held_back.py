@@ -7,7 +7,6 @@ can be read before it ends, however much comes.
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from faust.types import TP
@@ -26,15 +25,6 @@ AGAIN_SECONDS: Final = 600.0
 """Seconds between two warnings of a partition: some programs keep each of their transactions open for a minute."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Held:
-    """What holds records back from an offset on, since when, and whether a warning said so."""
-
-    offset: int
-    since: float
-    warned: bool = False
 
 
 def held_seconds(settings: Settings) -> float:
@@ -59,7 +49,7 @@ class HeldBack:
         self._seconds = seconds
         self._servers = servers
         self._clock = clock
-        self._held: dict[TP, _Held] = {}
+        self._held: dict[TP, HeldRecords] = {}
         self._warned: dict[TP, float] = {}
 
     async def look(self) -> None:
@@ -70,31 +60,32 @@ class HeldBack:
             ends = consumer.ends()
         before, now = self._held, self._clock()
         self._held = {
-            tp: held if (held := before.get(tp)) and held.offset == end.stable else _Held(end.stable, now)
+            tp: held if (held := before.get(tp)) and held.offset == end.stable else HeldRecords(end.stable, now)
             for tp, end in sorted(ends.items())
             if end.stable < end.high
         }
         for tp, held in before.items():
-            if held.warned and tp in ends and self._held.get(tp) is not held:
+            if held.is_logged and tp in ends and self._held.get(tp) is not held:
                 seconds = now - held.since
                 _log.info("%s@%d: the transaction has ended that was open for %.0f s", named(tp), held.offset, seconds)
         long = {tp: held for tp, held in self._held.items() if now - held.since >= self._seconds}
-        said = {tp: self._sentence(tp, held, ends[tp]) for tp, held in long.items()}
-        self._status.held_back = {tp: HeldRecords(held.since, said[tp]) for tp, held in long.items()}
+        for tp, held in long.items():
+            held.warning = self._sentence(tp, held, ends[tp])
+        self._status.held_back = long
         due = [
             tp
             for tp, held in long.items()
-            if not held.warned and now - self._warned.get(tp, -AGAIN_SECONDS) >= AGAIN_SECONDS
+            if not held.is_logged and now - self._warned.get(tp, -AGAIN_SECONDS) >= AGAIN_SECONDS
         ]
         if due:
             # What senders have written is for the log alone.
             begins = await consumer.open_transaction(due[0], long[due[0]].offset)
             more = f" (and {len(due) - 1} more, see /readyz)" if due[1:] else ""
-            _log.warning("%s; %s%s", said[due[0]], begins or "its first record cannot be read now", more)
+            _log.warning("%s; %s%s", long[due[0]].warning, begins or "its first record cannot be read now", more)
         for tp in due:
-            self._held[tp].warned, self._warned[tp] = True, now
+            self._held[tp].is_logged, self._warned[tp] = True, now
 
-    def _sentence(self, tp: TP, held: _Held, end: LogEnd) -> str:
+    def _sentence(self, tp: TP, held: HeldRecords, end: LogEnd) -> str:
         tool = f"kafka-transactions.sh --bootstrap-server {self._servers}"
         place = f"--topic {tp.topic} --partition {tp.partition}"
         return (

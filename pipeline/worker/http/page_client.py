@@ -8,12 +8,14 @@ import hmac
 import http.client
 import re
 import time
-from typing import Any, Final
+from contextlib import suppress
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 import orjson
 from resonance.pipeline.config.messages import variable
 from resonance.pipeline.errors import ConfigurationError, WorkerPageError
+from resonance.pipeline.json_paths import json_or_none
 
 SCHEME: Final = "Resonance-HMAC-SHA256"
 TLS: Final = "https"
@@ -63,18 +65,12 @@ def resume(worker: str, partition: str | None = None, token: str = "") -> list[s
     Raises `ConfigurationError` where `worker` is no address such as ``http://127.0.0.1:6066``, and `WorkerPageError`
     where no worker answers or the partition is not paused there.
     """
-    answer = _post(worker, RESUME_PATH, {} if partition is None else {"partition": partition}, token)
-    resumed = answer.get("resumed")
-    if not isinstance(resumed, list):
-        raise WorkerPageError(f"{worker}{RESUME_PATH} gave no answer of a worker: is it one, and of this release?")
-    return [str(name) for name in resumed]
-
-
-def _post(worker: str, path: str, content: dict[str, Any], token: str) -> dict[str, Any]:
-    connection, sent = _connection(worker), orjson.dumps(content)
-    headers = {"Content-Type": "application/json", **signed(token, "POST", worker, path, sent)}
+    parts, sent = split(worker, alone=True), orjson.dumps({} if partition is None else {"partition": partition})
+    kind = http.client.HTTPSConnection if parts.scheme == TLS else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT)
+    headers = {"Content-Type": "application/json", **signed(token, "POST", worker, RESUME_PATH, sent)}
     try:
-        connection.request("POST", path, sent, headers)
+        connection.request("POST", RESUME_PATH, sent, headers)
         answer = connection.getresponse()
         status, body = answer.status, answer.read(ANSWER_BYTES)
     except (OSError, http.client.HTTPException) as error:
@@ -84,12 +80,8 @@ def _post(worker: str, path: str, content: dict[str, Any], token: str) -> dict[s
         ) from error
     finally:
         connection.close()
-    try:
-        read = orjson.loads(body)
-    except ValueError:
-        read = None
-    if not isinstance(read, dict):
-        read = {}
+    found = json_or_none(body)
+    read = found if isinstance(found, dict) else {}
     if status == 401:
         raise WorkerPageError(
             f"the worker at {worker} wants its token (worker.web_token): set {variable('worker.web_token')} to it; the "
@@ -98,29 +90,21 @@ def _post(worker: str, path: str, content: dict[str, Any], token: str) -> dict[s
     if status != 200:
         reason = read.get("error") or f"HTTP status {status}"
         raise WorkerPageError(f"the worker at {worker} refuses: {reason}; its page {worker}/readyz says what is paused")
-    return read
+    if not isinstance(resumed := read.get("resumed"), list):
+        raise WorkerPageError(f"{worker}{RESUME_PATH} gave no answer of a worker: is it one, and of this release?")
+    return [str(name) for name in resumed]
 
 
-def split(worker: str) -> SplitResult:
-    """Return the parts of a worker's address; raises `ConfigurationError` for what is none, or has a log-in."""
-    try:
+def split(worker: str, *, alone: bool = False) -> SplitResult:
+    """Return the parts of a worker's address; raises `ConfigurationError` for what is none, or has a log-in.
+
+    One that is to stand `alone` has no path.
+    """
+    with suppress(ValueError):
         parts = urlsplit(worker)
-        if parts.scheme in ("http", "https") and parts.hostname and "@" not in worker and parts.port != 0:
+        is_worker = parts.scheme in ("http", TLS) and parts.hostname and "@" not in worker and parts.port != 0
+        if is_worker and not (alone and parts.path.strip("/")):
             return parts
-    except ValueError:
-        pass
-    raise _no_address(worker)
-
-
-def _connection(worker: str) -> http.client.HTTPConnection:
-    parts = split(worker)
-    if parts.path.strip("/"):
-        raise _no_address(worker)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    return kind(parts.hostname or "", parts.port, timeout=TIMEOUT)
-
-
-def _no_address(worker: str) -> ConfigurationError:
     # Without a log-in that may stand in it.
     shown = worker.rpartition("@")[2]
-    return ConfigurationError(f"--worker {shown}: write it as http://HOST:PORT, such as http://127.0.0.1:6066")
+    raise ConfigurationError(f"--worker {shown}: write it as http://HOST:PORT, such as http://127.0.0.1:6066")

@@ -44,6 +44,9 @@ CLOSE_SECONDS = 1.0
 PROBES: Final = ("/livez", "/readyz")
 """Pages that are served without the token: probes of Kubernetes have none."""
 
+RUNNER: Final[dict[str, Any]] = {"access_log": None, "handle_signals": False, "shutdown_timeout": CLOSE_SECONDS}
+"""How the pages of this program are served."""
+
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ResumeHandler = Callable[[str | None], Awaitable[list[str]]]
 
@@ -106,11 +109,9 @@ class Pages:
         if self._assignments is not None:
             app.router.add_post(ASSIGN_PATH, self._assign)
         # A request whose client has gone is given up.
-        own: dict[str, Any] = {"access_log": None, "handle_signals": False, "handler_cancellation": True}
-        self._runner = web.AppRunner(app, shutdown_timeout=CLOSE_SECONDS, **own)
-        await self._runner.setup()
+        self._runner = web.AppRunner(app, **RUNNER, handler_cancellation=True)
         try:
-            await web.TCPSite(self._runner, host, port).start()
+            await listen(self._runner, host, port)
         except OSError as error:
             raise _not_listening(host, port, error) from error
 
@@ -190,6 +191,12 @@ class Pages:
         if partition is not None and not resumed:
             return json_response({"error": f"{partition} is not paused on this worker", "resumed": []}, 404)
         return json_response({"resumed": resumed}, 200)
+
+
+async def listen(runner: web.AppRunner, host: str, port: int) -> None:
+    """Begin to serve; an `OSError` says why an address or a port cannot be had."""
+    await runner.setup()
+    await web.TCPSite(runner, host, port).start()
 
 
 def is_loopback(host: str) -> bool:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from faust.types import TP
 from resonance.pipeline.checkpoint.restore import RestoreProgress
@@ -28,12 +28,16 @@ _WAITS: Final[dict[Phase, str]] = {
 }
 
 
-class HeldRecords(NamedTuple):
-    """Records that have waited for some time for an open transaction."""
+@dataclass(slots=True)
+class HeldRecords:
+    """Records that wait for an open transaction, from an offset on."""
 
+    offset: int
     since: float
     """Monotonic time of the first look that found it."""
-    warning: str
+    warning: str = ""
+    """What is said of it once it has been open for some time."""
+    is_logged: bool = False
 
 
 @dataclass(slots=True)

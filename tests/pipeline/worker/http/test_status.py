@@ -70,7 +70,7 @@ def running(ends, silent=()):
 
 def test_what_waits_is_shown_and_what_cannot_be_read_as_well():
     status = running({TP("in", 0): LogEnd(10, 40), TP("in", 1): LogEnd(12, 12)})
-    status.held_back = {TP("in", 0): HeldRecords(0.0, "in[0]@10: 30 records cannot be read")}
+    status.held_back = {TP("in", 0): HeldRecords(10, 0.0, "in[0]@10: 30 records cannot be read")}
     ready, shown = status.ready()
     assert (ready, shown["waiting"], shown["unstable"]) == (True, 32, 30)
     assert shown["warnings"] == ["in[0]@10: 30 records cannot be read"]
