@@ -32,6 +32,14 @@ def json_or_none(text: bytes | str | None) -> Any:
         return None
 
 
+def is_json(text: bytes, kind: type = object) -> bool:
+    """Return whether a text is JSON, and holds what is of a kind."""
+    try:
+        return isinstance(orjson.loads(text), kind)
+    except orjson.JSONDecodeError:
+        return False
+
+
 def parse_path(text: str) -> Path:
     """Return the names that lead to a member; an empty text or name is a `ValueError`."""
     names = tuple(part.replace("\\.", ".") for part in _SEPARATOR.split(text))

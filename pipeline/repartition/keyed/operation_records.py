@@ -25,7 +25,6 @@ from math import isnan
 from typing import Final, NamedTuple
 
 import numpy as np
-import orjson
 from resonance.engine.base import MAGNITUDE
 from resonance.engine.errors import ParameterError
 from resonance.engine.hcaea.operations import MAX_NODES
@@ -35,10 +34,11 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.bounded_cache import BoundedCache
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.json_paths import is_json
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.repartition.envelope import MAX_PARTITIONS, REST_BYTES, TOPIC_NAME
 from resonance.pipeline.task.decode.dense import Layout, Shape
-from resonance.pipeline.task.decode.record_batch import TRACE_BYTES
+from resonance.pipeline.task.decode.record_batch import trace_of
 from resonance.pipeline.task.encode.message_sizes import ANSWER_BYTES, CAUSE_BYTES
 from resonance.pipeline.timestamps import is_canonical
 
@@ -237,7 +237,7 @@ class Reader:
             partition,
             source_offset,
             value[to_key:to_id] if flags & KEYED else None,
-            _trace_of(record) if record.headers else None,
+            trace_of(record.headers) if record.headers else None,
             time,
             value[to_id:to_included] if flags & NAMED else None,
             value[to_included:to_preparation] if flags & COPIED else None,
@@ -281,11 +281,6 @@ def _part_of(key: bytes) -> Part | None:
     return part if there and 0 <= part.node < MAX_NODES else None
 
 
-def _trace_of(record: SourceRecord) -> bytes | None:
-    found = next((value for name, value in record.headers if name == "traceparent"), None)
-    return found if found is not None and len(found) <= TRACE_BYTES else None
-
-
 def _makes_sense(message: SubtreeOperation) -> bool:
     """Return whether a worker could have written a message with this content."""
     count, number, emitted, answered = message.rows, message.number, message.emitted, message.answered
@@ -308,8 +303,8 @@ def _makes_sense(message: SubtreeOperation) -> bool:
     return (
         is_request
         and (message.size < CAUSE_BYTES or _fits(message))
-        and (message.id is None or _is_json(message.id))
-        and (message.included is None or _is_json(message.included, dict))
+        and (message.id is None or is_json(message.id))
+        and (message.included is None or is_json(message.included, dict))
         and (not message.labels or _are_classes(message.labels))
     )
 
@@ -318,13 +313,6 @@ def _fits(message: SubtreeOperation) -> bool:
     """Return whether what a long message adds to outputs is as short as `message_sizes.too_long` requires."""
     cause = len(message.key or b"") + len(message.id or b"")
     return cause <= CAUSE_BYTES and cause + len(message.included or b"") <= ANSWER_BYTES
-
-
-def _is_json(text: bytes, kind: type = object) -> bool:
-    try:
-        return isinstance(orjson.loads(text), kind)
-    except ValueError:
-        return False
 
 
 def _are_classes(labels: bytes) -> bool:

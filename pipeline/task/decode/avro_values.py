@@ -16,7 +16,7 @@ from fastavro import parse_schema, schemaless_reader
 from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException, UnknownType
 from resonance.pipeline.exact_json import Digits, number
-from resonance.pipeline.task.decode.faults import FaultError, UnfitValueError
+from resonance.pipeline.task.decode.faults import UnfitValueError, unusable_schema
 from resonance.pipeline.task.decode.json_objects import DEEPEST, depth_of
 
 SCHEMA_DEPTH: Final = 10 * DEEPEST
@@ -46,18 +46,18 @@ class AvroReader:
             for each in (*others, text):
                 document = orjson.loads(each)
                 if depth_of(document) > SCHEMA_DEPTH:
-                    raise _unusable(f"it is nested deeper than {SCHEMA_DEPTH}")
+                    raise unusable_schema(f"it is nested deeper than {SCHEMA_DEPTH}")
                 parsed = parse_schema(document, named_schemas=named)
                 self._schema = parse_schema(_read_as_json(document, "number"), named_schemas=own)
                 self._exact = parse_schema(_read_as_json(document, "digits"), named_schemas=exact)
                 self._has_decimals |= "decimal" in each
             depth, empties = _Bounds(named).of(parsed)
         except (orjson.JSONDecodeError, SchemaParseException, UnknownType, ValueError, TypeError, KeyError) as error:
-            raise _unusable(f"it is no Avro schema ({error!s:.200})") from error
+            raise unusable_schema(f"it is no Avro schema ({error!s:.200})") from error
         if depth > DEEPEST:
-            raise _unusable(f"it nests {depth} objects and arrays, {DEEPEST} are allowed")
+            raise unusable_schema(f"it nests {depth} objects and arrays, {DEEPEST} are allowed")
         if empties > EMPTIES:
-            raise _unusable(f"it has {empties:,} members without any byte, {EMPTIES:,} are allowed")
+            raise unusable_schema(f"it has {empties:,} members without any byte, {EMPTIES:,} are allowed")
 
     def exact(self, value: bytes, start: int, found: Any) -> Any:
         """Return what `objects` has found behind the first bytes of a value, with the digits of its numbers."""
@@ -95,7 +95,7 @@ class _Bounds:
             depth, empties = self.of(schema["items" if kind == "array" else "values"])
             if empties:
                 # An array of a million nulls has four bytes.
-                raise _unusable("it has arrays or maps of members without any byte")
+                raise unusable_schema("it has arrays or maps of members without any byte")
             return 1 + depth, 0
         name = schema["name"] if kind in _NAMED else kind
         if name not in self._named:
@@ -104,7 +104,7 @@ class _Bounds:
             self._known[name] = None
             self._known[name] = self._definition(self._named[name])
         if (known := self._known[name]) is None:
-            raise _unusable(f"{name} contains itself, so its values have no bound of their depth")
+            raise unusable_schema(f"{name} contains itself, so its values have no bound of their depth")
         return known
 
     def _definition(self, schema: Mapping[str, Any]) -> tuple[int, int]:
@@ -182,7 +182,3 @@ _CONVERSIONS: Final[dict[str, Callable[..., Any]]] = {
 """What makes of values what JSON has, times in milliseconds since 1970; by types and names that no schema has."""
 
 LOGICAL_READERS.update(_CONVERSIONS)
-
-
-def _unusable(reason: str) -> FaultError:
-    return FaultError("decode", "wrong_schema", f"its schema cannot be used: {reason}")

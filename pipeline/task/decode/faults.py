@@ -46,6 +46,11 @@ class UnfitValueError(ValueError):
     """Says why a value does not fit its schema."""
 
 
+def unusable_schema(reason: str) -> FaultError:
+    """Return the fault of a record whose schema cannot be used."""
+    return FaultError("decode", "wrong_schema", f"its schema cannot be used: {reason}")
+
+
 def not_prepared(problem: str | Problem) -> FaultError:
     """Return the fault of a record that a preparation refuses."""
     if isinstance(problem, str):

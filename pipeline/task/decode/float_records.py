@@ -44,10 +44,7 @@ class FloatMapping(InputMapping):
             raise ValueError("not arrays of the right length")
         # Without the zero byte behind each.
         rows = self._numbers(records.text.reshape(count, size + 1)[:, :size].tobytes(), len(layout.features))
-        with np.errstate(invalid="ignore"):
-            # Finite where all numbers are: a sum of float32 is far from the greatest float64.
-            is_finite = np.isfinite(rows.sum())
-        if not is_finite and not (self._accepts_missing and not np.isinf(rows).any()):
+        if self._has_unusable(rows):
             raise ValueError("not numbers")
         times = self._times([], records.times)
         ids = list(map(self._id_of, records.named_keys())) if self._has_ids else None

@@ -12,7 +12,6 @@ from io import BytesIO
 from typing import Any, Final, Protocol
 
 import numpy as np
-from resonance.engine.base import FloatArray
 from resonance.engine.prepare.sparse import SparseRows
 from resonance.pipeline.config.sections import SchemaRegistrySection
 from resonance.pipeline.config.settings import Settings
@@ -211,17 +210,9 @@ class FramedMapping(InputMapping):
     def _whole(self, records: RecordColumns, layout: AnyLayout) -> RecordBatch:
         batch = super()._whole(records, layout)
         numbers = batch.rows.data if isinstance(batch.rows, SparseRows) else batch.rows
-        with np.errstate(over="ignore", invalid="ignore"):
-            is_finite = np.isfinite(numbers.sum())
-        if not is_finite and self._has_unusable(numbers, sparse=isinstance(batch.rows, SparseRows)):
+        if self._has_unusable(numbers, sparse=isinstance(batch.rows, SparseRows)):
             raise ValueError("not finite")
         return batch
-
-    def _has_unusable(self, numbers: FloatArray, *, sparse: bool) -> bool:
-        """Whether any number is infinite, or none where one must be: JSON has neither."""
-        if sparse or not self._accepts_missing:
-            return not np.isfinite(numbers).all()
-        return bool(np.isinf(numbers).any())
 
     def _one(self, record: SourceRecord, value: bytes, layout: AnyLayout) -> Decoded:
         decoded = super()._one(record, value, layout)

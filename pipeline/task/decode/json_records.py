@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import orjson
-from resonance.engine.base import IntArray
+from resonance.engine.base import FloatArray, IntArray
 from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.exact_json import Digits
@@ -148,6 +149,16 @@ class InputMapping:
                 raise TypeError("not texts")
             batch.texts = [None if text is ABSENT else text for text in texts]
         return batch
+
+    def _has_unusable(self, numbers: FloatArray, *, sparse: bool = False) -> bool:
+        """Whether any number is infinite, or none where one must be: JSON has neither."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Finite only where all numbers are.
+            if np.isfinite(numbers.sum()):
+                return False
+        if sparse or not self._accepts_missing:
+            return not np.isfinite(numbers).all()
+        return bool(np.isinf(numbers).any())
 
     def _plain_json(self, layout: AnyLayout) -> PlainJson | None:
         """Return what reads plain records, where these need nothing of their objects but features, ids and times."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import jsonschema_rs
 import orjson
 from resonance.pipeline import exact_json
-from resonance.pipeline.task.decode.faults import FaultError, UnfitValueError
+from resonance.pipeline.task.decode.faults import UnfitValueError, unusable_schema
 from resonance.pipeline.task.decode.json_objects import DEEPEST, depth_of, parsed_json
 
 _BASE: Final = "json-schema:///"
@@ -35,8 +35,7 @@ class JsonSchemaReader:
             )
         except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
             reason = " ".join(str(error).split())[:200]
-            text = f"its schema cannot be used: it is no JSON Schema ({reason})"
-            raise FaultError("decode", "wrong_schema", text) from error
+            raise unusable_schema(f"it is no JSON Schema ({reason})") from error
 
     def exact(self, value: bytes, start: int, found: Any) -> Any:
         """Return what `objects` has found behind the first bytes of a value, with the digits of its numbers."""

@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from resonance.pipeline.errors import RegistryError
 from resonance.pipeline.task.decode.avro_values import Decimal, decimal_digits, decimal_number, text_of_bytes
-from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.faults import FaultError, unusable_schema
 from resonance.pipeline.task.decode.json_objects import DEEPEST, depth_of
 
 _INCLUDED: Final = re.compile(r"(google/(?:protobuf|type)|confluent(?:/type)?)/[a-z_]+\.proto")
@@ -45,7 +45,7 @@ class ProtobufFile:
             # A name that no import can have.
             self._file = self._add(_file(text), "/")
         except (TypeError, KeyError, ImportError) as error:
-            raise _unusable(f"its files do not go together ({error!s:.200})") from error
+            raise unusable_schema(f"its files do not go together ({error!s:.200})") from error
 
     def _add(self, file: FileDescriptorProto, name: str) -> FileDescriptorProto:
         file.name = name
@@ -220,7 +220,3 @@ def _file(text: str) -> FileDescriptorProto:
             f"the schema registry gives no descriptors (format=serialized), which input.format = protobuf needs: "
             f"{text[:60]!r}; use a registry that has them, such as Confluent's from 5.5 on"
         ) from error
-
-
-def _unusable(reason: str) -> FaultError:
-    return FaultError("decode", "wrong_schema", f"its schema cannot be used: {reason}")

@@ -24,6 +24,12 @@ def slice_of(positions: Any) -> Any:
     return slice(positions[0], positions[0] + 1) if len(positions) == 1 else positions
 
 
+def trace_of(headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:
+    """Return the ``traceparent`` among headers; None without one, and for one that is too long."""
+    found = next((value for name, value in headers if name == "traceparent"), None)
+    return found if found is not None and len(found) <= TRACE_BYTES else None
+
+
 class Sources(NamedTuple):
     """Where routed records were read first, column by column."""
 
@@ -106,9 +112,7 @@ class RecordBatch:
         self.times = Times.of(self.times)
         self.ids = None if self.ids is None else Texts.of(self.ids)
         if records.headers and not records.headers.keys().isdisjoint(self.index):
-            own = [records.headers.get(at, ()) for at in self.index]
-            found = [next((value for name, value in each if name == "traceparent"), None) for each in own]
-            self.traces = [value if value is not None and len(value) <= TRACE_BYTES else None for value in found]
+            self.traces = [trace_of(records.headers.get(at, ())) for at in self.index]
         if (elements := records.named_elements()) is not None:
             self.elements = [elements[at] for at in self.index]
         if records.routed is not None and self.index:

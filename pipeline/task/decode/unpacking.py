@@ -18,7 +18,7 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.columns import behind
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.exact_json import Digits
-from resonance.pipeline.json_paths import WHOLE, find, parse_path
+from resonance.pipeline.json_paths import WHOLE, find, is_json, parse_path
 from resonance.pipeline.record_columns import MESSAGE, RecordColumns
 from resonance.pipeline.records import MOST_ELEMENTS, Record, record_number
 from resonance.pipeline.task.decode.dense import kind_of
@@ -122,7 +122,7 @@ class Unpacker:
         # An object over several lines is one, also if it is broken: it has no object on a line without indent. A line
         # that is broken spoils no other one.
         if len(lines) > 1 and (
-            _is_json(value) or not any(_is_json(line) for at, line in enumerate(lines) if at < 2 or line[:1] == b"{")
+            is_json(value) or not any(is_json(line) for at, line in enumerate(lines) if at < 2 or line[:1] == b"{")
         ):
             return [value]
         # One that has nothing is read for what is wrong with it.
@@ -179,14 +179,6 @@ def wrapped(records: str, record: bytes) -> bytes:
     for name in () if records == WHOLE else reversed(parse_path(records)):
         value = b"{%b:%b}" % (orjson.dumps(name), value)
     return value
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _written(found: Sequence[Any], *, is_plain: bool, is_far: bool) -> list[bytes]:

@@ -18,7 +18,7 @@ from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.repartition.keyed import operation_records
 from resonance.pipeline.repartition.keyed.operation_records import Reader
-from resonance.pipeline.replay.sinks import Nowhere
+from resonance.pipeline.replay.sinks import Sink
 from resonance.pipeline.replay.two_stage_file import Routes, replay_two_stages
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import ClusterTable, load_schema
@@ -329,7 +329,7 @@ def test_a_file_is_replayed_through_both_hops(logs, expected):
         batches,
         [(TOPIC, 0), (TOPIC, 1)],
         Routes.of(given("keyed"), KEYED_ROUTES),
-        [Nowhere] * (2 + KEYED_ROUTES),
+        [Sink] * (2 + KEYED_ROUTES),
         lambda count: None,
     )
     assert sum(part.assignments for part in found) == len(expected.assignments)
