@@ -17,7 +17,6 @@ from resonance.pipeline.logs import printable
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as config
     from resonance.pipeline.files import examination, notes
-    from resonance.pipeline.files.rows import Columns
 
 
 Map = Annotated[
@@ -145,7 +144,7 @@ def confirmed(note: "notes.Note") -> bool:
 
 def examined(
     files: list[Path],
-    columns: "Columns",
+    columns: Columns,
     limit: int | None,
     taken: "Callable[[notes.Note], bool] | None",
     settings: "config.Settings",
@@ -185,12 +184,12 @@ def examined(
 
 def for_file(
     files: list[Path],
-    columns: "Columns",
+    columns: Columns,
     *,
     yes: bool,
     truth: str | None = None,
     otherwise: Mapping[str, Any] | None = None,
-) -> tuple[Mapping[str, Any], "Columns"]:
+) -> tuple[Mapping[str, Any], Columns]:
     """Return the settings, by dotted name, that apply to records of files where no source has them, and the columns.
 
     What is found in the records is printed, and with `yes` the options that this advises are taken. A `truth` is no

@@ -74,10 +74,7 @@ def evaluate(
 ) -> Evaluation:
     """Run the candidates over the records of a source and measure them.
 
-    Raises
-    ------
-    ConfigurationError
-        Settings that do not fit the records, or a truth that no record has.
+    Raises `ConfigurationError` for settings that do not fit the records, and a truth that no record has.
     """
     first = candidates[0].settings
     data = read(first, source, truth)

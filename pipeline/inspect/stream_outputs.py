@@ -36,14 +36,9 @@ def stream_marker(stream: str) -> bytes:
 
 
 class StreamOutputs:
-    """Reads what the topics have of the outputs of a stream.
+    """Reads what the topics have of the outputs of a stream, whose records are read from the partition `at`.
 
-    Parameters
-    ----------
-    at : tuple of str and int
-        The partition that the stream's records are read from: of an input, or of the routes.
-    next_ : int
-        Offset there from which on outputs are left out.
+    Those from the offset `next_` on are left out.
     """
 
     def __init__(self, settings: Settings, reader: LogReader, at: TopicPartition, stream: str, next_: int) -> None:

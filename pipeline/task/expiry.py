@@ -50,17 +50,10 @@ class Life(NamedTuple):
 
 
 class Expiry:
-    """When each stream of a partition ends.
+    """When each stream of a partition ends: after `limits.stream_ttl` seconds, 0 for never.
 
-    Parameters
-    ----------
-    seconds : float
-        ``limits.stream_ttl``; 0 for never.
-    seen_of : callable
-        Returns the clock at the last record of the stream with a key, None where that was not kept; KeyError where the
-        stream has ended.
-    clock : PartitionClock
-        It has read what `ends` gets.
+    `seen_of` returns the clock at the last record of the stream with a key, None where that was not kept; `KeyError`
+    where the stream has ended. The `clock` has read what `ends` gets.
     """
 
     def __init__(self, seconds: float, seen_of: Callable[[bytes | None], int | None], clock: PartitionClock) -> None:

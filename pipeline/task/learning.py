@@ -40,18 +40,11 @@ class StreamRows(NamedTuple):
 
 
 class Learner:
-    """Gives rows to the models of a partition and writes their events.
+    """Gives rows to the models of a partition and writes their events; `health` receives what became of the rows.
 
-    Parameters
-    ----------
-    streams : Streams
-        The models; notes which of them have learned something since their snapshot.
-    health : ModelHealth
-        Receives what became of the rows.
-    event_bytes : int
-        Bytes that the topics of the events and of the clusters take in one message.
-    to_source : bool
-        Events and clusters go to the partition number of the record that caused them.
+    The `streams` note which models have learned something since their snapshot. The topics of the events and of the
+    clusters take `event_bytes` in one message; with `to_source` these go to the partition number of the record that
+    caused them.
     """
 
     def __init__(

@@ -57,14 +57,9 @@ class StoredModel(NamedTuple):
 
 
 class ModelStore:
-    """Models by the keys of their streams.
+    """Models by the keys of their streams; `evict` leaves `limit` of them in memory, 0 for all.
 
-    A reference to a model is good until `evict` is called.
-
-    Parameters
-    ----------
-    limit : int
-        Models that `evict` leaves in memory; 0 for all.
+    A reference to a model is good until it is called.
     """
 
     def __init__(self, limit: int) -> None:

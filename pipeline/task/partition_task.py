@@ -58,12 +58,8 @@ class PartitionTask(StreamTask):
     """Learns the records of one input partition, with a model for each stream.
 
     Every record with a value becomes an assignment or a dead letter, unless the settings leave assignments out, or it
-    was learned before.
-
-    Parameters
-    ----------
-    sender : Downstream, optional
-        Makes the models roots: it writes the messages to their subtrees, which assign the records.
+    was learned before. With a `sender` the models are roots: it writes the messages to their subtrees, which assign the
+    records.
     """
 
     def __init__(

@@ -54,13 +54,7 @@ NO_CONTEXT: Final = TaskContext()
 
 
 class StreamTask(ABC):
-    """The streams of a partition and its dead letters; a partition whose records are learned elsewhere has no stream.
-
-    Parameters
-    ----------
-    streams : type of Streams
-        What holds the models.
-    """
+    """The streams of a partition and its dead letters; a partition whose records are learned elsewhere has none."""
 
     _format = FORMAT
     _health = ModelHealth

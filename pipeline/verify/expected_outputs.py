@@ -9,6 +9,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -125,14 +126,14 @@ def compared_of_routes(source: DeploymentContext, part: RecordRange, records: It
 
     `records` are the routes of the range and those before it that the replay needs.
     """
-    settings, learned = source.settings, LearnedAt(part.at[0], records)
-    answers, dead_letters = learned.of(assignment_ref), learned.of(dead_letter_ref(settings.name))
+    settings, learned = source.settings, among_routes(part.at[0], records)
+    answers, dead_letters = learned(assignment_ref), learned(dead_letter_ref(settings.name))
     places = [(settings.topic("assignments"), number) for number in range(source.deployment.partitions)]
     return [
         *(Compared("assignments", place, Assignments(part, answers)) for place in places),
         *(_dead_letters(settings, number, part, dead_letters) for number in range(source.deployment.dead_letters)),
-        *compared_events(settings, part, learned.of(event_ref)),
-        *compared_alerts(settings, part, learned.of(_alert_ref(settings, routed=True))),
+        *compared_events(settings, part, learned(event_ref)),
+        *compared_alerts(settings, part, learned(_alert_ref(settings, routed=True))),
     ]
 
 
@@ -142,34 +143,26 @@ def _alert_ref(settings: Settings, *, routed: bool) -> RefOf:
     return only(alert_ref, lambda _, message: any(name == header for name, _ in message.headers) == routed)
 
 
-class LearnedAt:
-    """Maps the records that outputs name to their offsets among the routes."""
+def among_routes(topic: str, records: Iterable[Record]) -> Callable[[RefOf], RefOf]:
+    """Return what replaces the input offsets of a `RefOf` by those of the routes, which the records are."""
+    # Both columns ascend: a record takes 16 bytes and is found by binary search.
+    columns: dict[TopicPartition, tuple[array[int], array[int]]] = {}
+    for record in records:
+        if (route := read_route(record)) is None:
+            continue
+        sources, offsets = columns.setdefault((route.topic, route.partition), (array("q"), array("q")))
+        sources.append(OutputRef(route.topic, route.source_offset, element=route.element).place)
+        offsets.append(route.offset)
 
-    def __init__(self, topic: str, records: Iterable[Record]) -> None:
-        self._topic = topic
-        # Both columns ascend: a record takes 16 bytes and is found by binary search.
-        self._columns: dict[TopicPartition, tuple[array[int], array[int]]] = {}
-        for record in records:
-            if (route := read_route(record)) is None:
-                continue
-            sources, offsets = self._columns.setdefault((route.topic, route.partition), (array("q"), array("q")))
-            source = OutputRef(route.topic, route.source_offset, element=route.element)
-            sources.append(source.place)
-            offsets.append(route.offset)
+    def learned(ref: RefOf, message: Message | Record) -> OutputRef | None:
+        source = ref(message)
+        if source is None:
+            return None
+        if (known := columns.get(source.log)) is not None:
+            sources, offsets = known
+            place = bisect_left(sources, source.place)
+            if place < len(sources) and sources[place] == source.place:
+                return source._replace(topic=topic, offset=offsets[place])
+        return source._replace(topic=ELSEWHERE)
 
-    def of(self, ref: RefOf) -> RefOf:
-        """Return a `RefOf` that replaces the input offsets of `ref` by offsets among the routes."""
-
-        def among_routes(message: Message | Record) -> OutputRef | None:
-            source = ref(message)
-            if source is None:
-                return None
-            columns = self._columns.get(source.log)
-            if columns is not None:
-                sources, offsets = columns
-                place = bisect_left(sources, source.place)
-                if place < len(sources) and sources[place] == source.place:
-                    return source._replace(topic=self._topic, offset=offsets[place])
-            return source._replace(topic=ELSEWHERE)
-
-        return among_routes
+    return lambda ref: partial(learned, ref)

@@ -7,22 +7,16 @@ second stage name the record and the subtree; the messages map both to an offset
 
 from array import array
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 from resonance.engine.base import IntArray
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.json_paths import json_or_none
 from resonance.pipeline.records import Message, Record, TopicPartition, routes_offset_header
 from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Reader, SubtreeOperation
 from resonance.pipeline.verify.digests import Assignments, Others, RecordRange, Unordered
-from resonance.pipeline.verify.expected_outputs import (
-    ELSEWHERE,
-    Compared,
-    compared_alerts,
-    compared_events,
-    only,
-)
+from resonance.pipeline.verify.expected_outputs import ELSEWHERE, Compared, compared_alerts, compared_events, only
 from resonance.pipeline.verify.output_refs import OutputRef, alert_ref, assignment_ref, dead_letter_ref, event_ref
 
 
@@ -45,7 +39,7 @@ def compared_of_roots(source: DeploymentContext, part: RecordRange) -> list[Comp
     def place(kind: str) -> TopicPartition:
         return source.settings.topic(kind), at[1]
 
-    warm = only(assignment_ref, lambda ref, message: ref.log == at and _status(message) == "warming_up")
+    warm = only(assignment_ref, lambda ref, message: ref.log == at and _member(message, "status") == "warming_up")
     of_roots = only(event_ref, lambda ref, message: ref.log == at and _subtree(message) is None)
     routes = [(source.routes, number) for number in range(source.deployment.routes)]
     return [
@@ -126,9 +120,9 @@ class RoutedAt:
     def answer_ref(self, message: Message | Record) -> OutputRef | None:
         """Return the message that requested an assignment, with topic `ELSEWHERE` for a warm-up."""
         ref = assignment_ref(message)
-        if ref is None or _status(message) == "warming_up":
+        if ref is None or _member(message, "status") == "warming_up":
             return ref and ref._replace(topic=ELSEWHERE)
-        path = orjson.loads(message.value or b"null").get("path") or [-1]
+        path = _member(message, "path") or [-1]
         return self._among(ref, path[0], answer=True)
 
     def event_ref(self, message: Message | Record) -> OutputRef | None:
@@ -164,12 +158,11 @@ class _Messages(NamedTuple):
     """1 where the message requests the assignment of the record."""
 
 
-def _status(message: Message | Record) -> str | None:
-    content = orjson.loads(message.value or b"null")
-    return content.get("status") if isinstance(content, dict) else None
+def _member(message: Message | Record, name: str) -> Any:
+    content = json_or_none(message.value)
+    return content.get(name) if isinstance(content, dict) else None
 
 
 def _subtree(message: Message | Record) -> int | None:
-    content = orjson.loads(message.value or b"null")
-    node = content.get("subtree") if isinstance(content, dict) else None
+    node = _member(message, "subtree")
     return node if isinstance(node, int) else None

@@ -29,13 +29,7 @@ from resonance.pipeline.task.decode.faults import Fault
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.text import times
 from resonance.pipeline.text.paste import paste
-from resonance.schemas import (
-    CloudEvents,
-    DeadLetter,
-    Header,
-    dead_letter_headers,
-    source_uri,
-)
+from resonance.schemas import CloudEvents, DeadLetter, Header, dead_letter_headers, source_uri
 from resonance.schemas.common import offset_text
 
 DEAD_LETTER_BYTES: Final = 900_000
