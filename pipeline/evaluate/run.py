@@ -18,7 +18,7 @@ from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.replay.file_partitions import FileReplay
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.sinks import Sink
-from resonance.pipeline.replay.two_stage_file import Routes, routes_of
+from resonance.pipeline.replay.two_stage_file import Routes
 from resonance.pipeline.task.encode.cluster_description import present
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.schemas import Incident
@@ -182,8 +182,7 @@ def run_candidate(settings: Settings, source: Recording, data: Dataset, seed: in
     seconds = 0.0
     for records in _batches(source, order, is_routed=settings.is_routed):
         began = thread_time()
-        for routed in routes.records(routes_of(replay.take, records, rekeyed=settings.is_rekeyed)):
-            replay.take(routed)
+        routes.take(replay.take, records)
         seconds += thread_time() - began
         report(len(records))
     parts = replay.close()

@@ -1,7 +1,6 @@
 """The recorded data of an evaluation, which each candidate reads again."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -14,7 +13,6 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, InputFileError
 from resonance.pipeline.files.arrays import Encode
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges
@@ -106,10 +104,8 @@ class TopicSource:
 
     def batches(self) -> Iterator[list[Record]]:
         """Yield the records of one partition after the other."""
-        with ExitStack() as stack:
-            reader: LogReader | None = None
+        with self.ranges[0].source.reader() as reader:
             for part in self.ranges:
-                reader = reader or stack.enter_context(part.open())
                 for batch in part.records(reader, part.begin, part.end):
                     valued = [record for record in batch if record.value is not None]
                     if self.unpacker is not None:

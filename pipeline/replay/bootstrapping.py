@@ -2,7 +2,7 @@
 
 import struct
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,10 +27,10 @@ from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.recovery.rewrite import Change, wait_for_empty_group
 from resonance.pipeline.recovery.routes import settled_routes
 from resonance.pipeline.repartition.router import RouterTask
-from resonance.pipeline.replay.file_partitions import Routed, route, share
+from resonance.pipeline.replay.file_partitions import Read, route, share
 from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.opening import PartitionRange
-from resonance.pipeline.replay.two_stage_file import Routes, by_time, read_rows, take_two_stages
+from resonance.pipeline.replay.two_stage_file import Routes, by_time, read_rows, take_all
 from resonance.pipeline.tasks import make_task
 from resonance.pipeline.topics.start_check import check_start
 
@@ -139,48 +139,19 @@ class Learning:
         return found
 
 
-def learn_partition(source: DeploymentContext, plan: LearningPlan, report: Report) -> BootstrapResult:
-    """Learn one partition of a topic and write its snapshots to files."""
-    learning, part = Learning(source, plan), PartitionRange(source, plan.at, plan.begin, plan.end)
-    with part.open() as reader:
-        for batch in part.records(reader, plan.begin, plan.end):
-            learning.take(batch)
-            report(len(batch))
-    return learning.close()
-
-
-def learn_file(
-    source: DeploymentContext,
-    plans: Sequence[LearningPlan],
-    routed: Iterator[Routed],
-    report: Report,
+def learn(
+    source: DeploymentContext, plans: Sequence[LearningPlan], read: Read, report: Report
 ) -> list[BootstrapResult]:
-    """Learn the records of a file that are routed to some partitions and write their snapshots to files."""
-    learned = {plan.at[1]: (Learning(source, plan), plan) for plan in plans}
-    for part in routed:
-        learning, plan = learned[part.partition]
-        learning.take(part.on(plan.at[0]))
-        report(len(part))
-    return [learning.close() for learning, _ in learned.values()]
+    """Learn some partitions and write their snapshots to files; `read` gives the records in the order of learning.
 
-
-def learn_rekeyed(
-    source: DeploymentContext,
-    plans: Sequence[LearningPlan],
-    read: Callable[[], Iterable[list[Record]]],
-    report: Report,
-) -> list[BootstrapResult]:
-    """Learn re-keyed streams and write their snapshots to files; `read` gives the records in the order of learning.
-
-    The plans of the inputs come before those of the routes, which stand in memory alone.
+    The plans of inputs come before those of the routes, which stand in memory alone.
     """
     learned = {plan.at: Learning(source, plan) for plan in plans}
-    routes = Routes(source.routes, source.deployment.routes)
 
     def take(batch: list[Record]) -> Outputs:
         return learned[batch[0].topic, batch[0].partition].take(batch)
 
-    take_two_stages(source.settings, take, read(), routes, report)
+    take_all(take, read(), Routes(source.settings, source.deployment.routes), report)
     return [learning.close() for learning in learned.values()]
 
 
@@ -240,22 +211,20 @@ def bootstrap(
             LearningPlan(at, versions[at], *ranges[at], Path(folder, str(number)))
             for number, at in enumerate([*partitions, *routes])
         ]
+        parts = [PartitionRange(source, at, *ranges[at]) for at in [*partitions, *routes]]
         if settings.is_rekeyed:
-            read: Callable[[], Iterator[list[Record]]] = partial(
-                by_time, [PartitionRange(source, at, *ranges[at]) for at in partitions]
-            )
+            read: Read = partial(by_time, parts[: len(partitions)])
             if file:
-                rows_of = partial(read_rows, [file.path], file.columns, topics[0], len(partitions))
-                read = partial(rows_of, encode=encoder(settings, file.path))
-            ((learned,), _) = run_jobs(settings, [partial(learn_rekeyed, source, plans, read)], 1, report)
+                encode = encoder(settings, file.path)
+                read = partial(read_rows, [file.path], file.columns, topics[0], len(partitions), encode=encode)
+            ((learned,), _) = run_jobs(settings, [partial(learn, source, plans, read)], 1, report)
         elif file:
-            run = partial(learn_file, source)
             rows = partial(route, settings, [file.path], file.columns, len(plans))
-            learned, _ = share(settings, run, plans, rows, processes, report)
+            learned, _ = share(settings, partial(learn, source), plans, rows, processes, report)
             learned.sort(key=lambda part: part.partition)
         else:
-            jobs = [partial(learn_partition, source, plan) for plan in plans]
-            learned, _ = run_jobs(settings, jobs, processes, report)
+            jobs = [partial(learn, source, [plan], part.batches) for plan, part in zip(plans, parts, strict=True)]
+            learned = [one for (one,) in run_jobs(settings, jobs, processes, report)[0]]
         changes = [Change(plan.at, unspool(plan.snapshots), plan.end, unspool(plan.archive)) for plan in plans]
         # A worker may have started in the meantime.
         wait_for_empty_group(source, Event(), at_once=True)

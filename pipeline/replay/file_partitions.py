@@ -5,7 +5,6 @@ its partitions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import count, repeat
 from pathlib import Path
@@ -21,8 +20,9 @@ from resonance.pipeline.replay.jobs import Report, Result, run_jobs
 from resonance.pipeline.replay.opening import UNBOUNDED
 from resonance.pipeline.replay.run import Answering, Replayed
 from resonance.pipeline.replay.sinks import Sink
+from resonance.pipeline.replay.two_stage_file import Routes, take_all
 from resonance.pipeline.task.stream_task import TaskContext
-from resonance.pipeline.tasks import Task, make_task
+from resonance.pipeline.tasks import make_task
 
 Part = TypeVar("Part")
 """What a partition of the file needs: its sink, or where its models are written."""
@@ -30,84 +30,57 @@ Part = TypeVar("Part")
 _make: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
 
 
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """The next records of a partition, in columns."""
+def route(
+    settings: Settings, paths: Sequence[Path], columns: Columns, partitions: int, number: int = 0, owners: int = 1
+) -> Iterator[list[Record]]:
+    """Yield the records of files as they would be on the first input topic, a batch of one partition at a time.
 
-    partition: int
-    first: int
-    """Offset of the first record; the others follow without gaps."""
-    keys: list[bytes | None]
-    values: list[bytes]
-    timestamps: list[int | None]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def on(self, topic: str) -> list[Record]:
-        """Return the records as they would be on a topic."""
-        # A record without a time has the earliest one; the broker would set the present.
-        times = [-1 if at is None else at for at in self.timestamps]
-        columns = zip(
-            repeat(topic),
-            repeat(self.partition),
-            count(self.first),
-            times,
-            self.keys,
-            self.values,
-            repeat(()),
-            repeat(None),
-            strict=False,
-        )
-        return list(map(_make, columns))
-
-
-def route(settings: Settings, paths: Sequence[Path], columns: Columns, partitions: int) -> Iterator[Routed]:
-    """Yield the records of files as they would be on a topic, a batch of one partition at a time.
-
-    Rows that cannot be used raise InputFileError unless the columns skip them.
+    Of so many `owners`, that with this `number` gets every so many-th partition. Rows that cannot be used raise
+    InputFileError unless the columns skip them.
     """
-    index, lengths = 0, [0] * partitions
+    topic, index, lengths = settings.input.topics[0], 0, [0] * partitions
     with SeveralFiles(paths, columns) as file:
         for batch in map(encoder(settings, paths[0]), file.batches()):
             parts: list[list[FileRecord]] = [[] for _ in range(partitions)]
-            for number, record in enumerate(batch, index):
-                parts[partition_of(record[0], partitions, number)].append(record)
+            for place, record in enumerate(batch, index):
+                parts[partition_of(record[0], partitions, place)].append(record)
             index += len(batch)
-            for partition, part in enumerate(parts):
-                if part:
-                    yield Routed(partition, lengths[partition], *map(list, zip(*part, strict=True)))
+            for partition in range(number, partitions, owners):
+                if part := parts[partition]:
+                    yield _records(topic, partition, lengths[partition], part)
                     lengths[partition] += len(part)
+
+
+def _records(topic: str, partition: int, first: int, rows: Iterable[FileRecord]) -> list[Record]:
+    """Return the next rows of a partition, which have offsets from the first one on without gaps."""
+    keys, values, timestamps = zip(*rows, strict=True)
+    # A record without a time has the earliest one; the broker would set the present.
+    times = [-1 if at is None else at for at in timestamps]
+    places = repeat(topic), repeat(partition), count(first)
+    return list(map(_make, zip(*places, times, keys, values, repeat(()), repeat(None), strict=False)))
+
+
+Read = Callable[[], Iterable[list[Record]]]
+"""Returns records in batches."""
 
 
 def share(
     settings: Settings,
-    run: Callable[[Sequence[Part], Iterator[Routed], Report], list[Result]],
+    run: Callable[[Sequence[Part], Read, Report], list[Result]],
     parts: Sequence[Part],
-    read: Callable[[], Iterator[Routed]],
+    read: Callable[[int, int], Iterator[list[Record]]],
     processes: int,
     report: Report,
 ) -> tuple[list[Result], float]:
     """Process the partitions of a file, and return their results in any order and the seconds of the slowest process.
 
     `run` returns a result for each of its parts. With several processes, each runs a share of the parts and reads the
-    whole file, so `run` and `read` must be jobs as `jobs` describes them.
+    whole file, so `run` and `read`, which takes number and owners of `route`, must be jobs as `jobs` describes them.
     """
     owners = min(processes, len(parts))
-    jobs = [partial(_run_share, run, parts[number::owners], read, number, owners) for number in range(owners)]
+    jobs = [partial(run, parts[number::owners], partial(read, number, owners)) for number in range(owners)]
     results, seconds = run_jobs(settings, jobs, owners, report)
     return [one for result in results for one in result], seconds
-
-
-def _run_share(
-    run: Callable[[Sequence[Part], Iterator[Routed], Report], list[Result]],
-    parts: Sequence[Part],
-    read: Callable[[], Iterator[Routed]],
-    number: int,
-    owners: int,
-    report: Report,
-) -> list[Result]:
-    return run(parts, (routed for routed in read() if routed.partition % owners == number), report)
 
 
 class FileReplay:
@@ -126,11 +99,6 @@ class FileReplay:
         """Learn the next records of a partition; write and return their outputs."""
         return self._partitions[records[0].topic, records[0].partition].take(records)
 
-    @property
-    def tasks(self) -> list[Task]:
-        """The tasks of the partitions."""
-        return [one.task for one in self._partitions.values()]
-
     def close(self) -> list[Replayed]:
         """Ensure that all outputs are stored and return the results."""
         found = [one.close() for one in self._partitions.values()]
@@ -139,17 +107,19 @@ class FileReplay:
         return found
 
 
-def replay_routed(
-    settings: Settings, sinks: Sequence[tuple[int, Callable[[], Sink]]], routed: Iterator[Routed], report: Report
+def replay_all(
+    settings: Settings,
+    routes: Routes,
+    sinks: Sequence[tuple[TopicPartition, Callable[[], Sink]]],
+    read: Read,
+    report: Report,
 ) -> list[Replayed]:
-    """Replay the records routed to some partitions, each with what makes its sink."""
-    topic, replay = settings.input.topics[0], FileReplay(settings)
-    for partition, make_sink in sinks:
-        replay.add((topic, partition), make_sink)
+    """Replay the records of some partitions, each with what makes its sink, also those of the `routes`."""
+    replay = FileReplay(settings, len(routes.logs))
+    for at, make_sink in sinks:
+        replay.add(at, make_sink)
     try:
-        for part in routed:
-            replay.take(part.on(topic))
-            report(len(part))
+        take_all(replay.take, read(), routes, report)
     finally:
         found = replay.close()
     return found

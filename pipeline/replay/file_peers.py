@@ -15,8 +15,8 @@ from resonance.pipeline.peers.beginnings import Beginnings
 from resonance.pipeline.peers.comparison import Change
 from resonance.pipeline.peers.peers import ComparedStreams, compared
 from resonance.pipeline.peers.recent import Recent, RecentPlan, columns_of, take, wanted
-from resonance.pipeline.records import TopicPartition
-from resonance.pipeline.replay.file_partitions import Routed, route
+from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.replay.file_partitions import route
 from resonance.pipeline.replay.opening import UNBOUNDED
 from resonance.pipeline.task.decode.dense import Layout
 from resonance.pipeline.task.decode.json_records import InputMapping
@@ -53,10 +53,10 @@ def compare_file(
     if not features or not all(isinstance(mapping.layout, Layout) for mapping in mappings.values()):
         return nothing
     keys: set[tuple[int, bytes | None]] = set()
-    last: deque[Routed] = deque()
+    last: deque[list[Record]] = deque()
     length = 0
     for part in route(settings, paths, columns, partitions):
-        keys |= {(part.partition, key) for key in part.keys}
+        keys |= {(part[0].partition, record.key) for record in part}
         last.append(part)
         length += len(part)
         while length - len(last[0]) >= wanted(len(keys), len(features)):
@@ -68,8 +68,8 @@ def compare_file(
     records, numbers = Recent(features), {name: number for number, name in enumerate(names)}
     known: dict[TopicPartition, dict[bytes | None, int]] = {at: {} for at in logs}
     for part in last:
-        at = topic, part.partition
-        take(records, mappings[at], settings, numbers, known[at], at, part.on(topic))
+        at = part[0].topic, part[0].partition
+        take(records, mappings[at], settings, numbers, known[at], at, part)
 
     def beginnings(newest: Mapping[str, str], _: Mapping[str, TopicPartition]) -> Beginnings:
         found = Beginnings(newest)

@@ -33,14 +33,15 @@ class PartitionRange:
     or_fresh: bool = False
     """Begin with empty models where those at the beginning are not known."""
 
-    def open(self) -> LogReader:
-        """Return a reader of the deployment's logs, to be closed."""
-        return self.source.reader()
-
     def records(self, reader: LogReader, first: int, end: int) -> Iterator[list[Record]]:
         """Yield the committed records from one offset of the partition to another, in batches."""
         for _, records in reader.read({self.at: (first, end)}):
             yield records
+
+    def batches(self) -> Iterator[list[Record]]:
+        """Yield the committed records of the range, in batches."""
+        with self.source.reader() as reader:
+            yield from self.records(reader, self.begin, self.end)
 
     def make_task(self) -> Task:
         """Return a task of the partition with empty models."""

@@ -19,12 +19,12 @@ from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.kernels import compile_engine
-from resonance.pipeline.replay import file_partitions
+from resonance.pipeline.replay.file_partitions import replay_all, route, share
 from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges
 from resonance.pipeline.replay.run import Replayed, replay_partition
 from resonance.pipeline.replay.sinks import TOPICS, FolderSink, Sink, TopicSink, join_parts, open_folder
-from resonance.pipeline.replay.two_stage_file import MADE_ORDER, Routes, by_time, read_rows, replay_two_stages
+from resonance.pipeline.replay.two_stage_file import MADE_ORDER, Routes, by_time, read_rows
 from resonance.pipeline.task.dead_letters import EXAMPLES
 from resonance.pipeline.task.range_changes import together
 from resonance.pipeline.topics.configuration import differences_of, made_with, refuse_or_warn
@@ -167,9 +167,11 @@ def _replay_unrouted(
     logs = [part.at for part in ranges]
     routes = Routes.of(settings, ranges[0].source.deployment.partitions)
     compile_engine(settings)
-    with _sinks(settings, output, [at[1] for at in (*logs, *routes.logs)], routes=len(routes.logs)) as sinks:
+    every = [*logs, *routes.logs]
+    with _sinks(settings, output, [at[1] for at in every], routes=len(routes.logs)) as sinks:
         began = time.perf_counter()
-        parts = replay_two_stages(settings, by_time(ranges), logs, routes, sinks, report)
+        read = partial(by_time, ranges)
+        parts = replay_all(settings, routes, list(zip(every, sinks, strict=True)), read, report)
         seconds = time.perf_counter() - began
     for part, given in zip(parts, ranges, strict=False):
         part.begin, part.end = given.begin, given.end
@@ -193,20 +195,20 @@ def replay_file(
     """
     settings.check_stream(partitions)
     routes, encode = Routes.of(settings, partitions), encoder(settings, paths[0])
-    second = range(len(routes.logs))
-    with _sinks(settings, output, [*range(partitions), *second], count=max(partitions, len(second))) as sinks:
-        if second:
+    topic = settings.input.topics[0]
+    every = [*((topic, number) for number in range(partitions)), *routes.logs]
+    most = max(partitions, len(routes.logs))
+    with _sinks(settings, output, [at[1] for at in every], count=most) as sinks:
+        run, parts = partial(replay_all, settings, routes), list(zip(every, sinks, strict=True))
+        if routes.logs:
             # Streams that are re-keyed learn in the order of the rows.
             compile_engine(settings)
             began = time.perf_counter()
-            topic = settings.input.topics[0]
-            logs = [(topic, number) for number in range(partitions)]
-            rows = read_rows(paths, columns, topic, partitions, encode=encode)
-            return Summary(replay_two_stages(settings, rows, logs, routes, sinks, report), time.perf_counter() - began)
-        read = partial(file_partitions.route, settings, paths, columns, partitions)
-        run = partial(file_partitions.replay_routed, settings)
-        parts, seconds = file_partitions.share(settings, run, list(enumerate(sinks)), read, processes, report)
-        return Summary(sorted(parts, key=lambda part: part.partition), seconds)
+            read = partial(read_rows, paths, columns, topic, partitions, encode=encode)
+            return Summary(run(parts, read, report), time.perf_counter() - began)
+        rows = partial(route, settings, paths, columns, partitions)
+        found, seconds = share(settings, run, parts, rows, processes, report)
+        return Summary(sorted(found, key=lambda part: part.partition), seconds)
 
 
 @contextmanager

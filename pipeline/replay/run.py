@@ -157,7 +157,7 @@ class Answering:
 
 def replay_partition(part: PartitionRange, make_sink: Callable[[], Sink], report: Report) -> Replayed:
     """Replay one partition of a topic."""
-    with part.open() as reader:
+    with part.source.reader() as reader:
         start = find_start(reader, part, part.begin)
         begin, end = max(part.begin, start.offset), max(part.end, start.offset)
         found = Replayed(*part.at, begin, end, start.text, start.notes)

@@ -15,13 +15,10 @@ from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.several_files import SeveralFiles
 from resonance.pipeline.kafka.log_reader import BATCH, LogReader
 from resonance.pipeline.kafka.partitioner import partition_of
-from resonance.pipeline.records import Message, Outputs, Record, TopicPartition
+from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.repartition.envelope import source_of
-from resonance.pipeline.replay.file_partitions import FileReplay
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange
-from resonance.pipeline.replay.run import Replayed
-from resonance.pipeline.replay.sinks import Sink
 
 MADE_ORDER: Final = "partitions are merged by the Kafka timestamps of their records, as workers need not have done"
 """Remark where an order was made that no log has."""
@@ -64,7 +61,7 @@ def by_time(parts: Sequence[PartitionRange]) -> Iterator[list[Record]]:
                 yield newest, record
 
     with ExitStack() as stack:
-        logs = [timed(part, stack.enter_context(part.open())) for part in parts]
+        logs = [timed(part, stack.enter_context(part.source.reader())) for part in parts]
         records = map(itemgetter(1), merge(*logs, key=itemgetter(0)))
         while batch := list(islice(records, BATCH)):
             yield batch
@@ -74,35 +71,35 @@ Take = Callable[[list[Record]], Outputs]
 """Gives the next records of a partition to its task."""
 
 
-def routes_of(take: Take, records: Sequence[Record], *, rekeyed: bool) -> list[Message]:
-    """Take records of several partitions through the first stage, and return their routes in the order of the records.
-
-    With `rekeyed` streams each partition is taken at once.
-    """
-    log = attrgetter("topic", "partition")
-    groups = groupby(sorted(records, key=log) if rekeyed else records, log)
-    found = [take(list(part)).routes for _, part in groups]
-    messages = [message for part in found for message in part]
-    if rekeyed and len(found) > 1:
-        places = {record[:3]: place for place, record in enumerate(records)}
-        messages.sort(key=lambda message: places[source_of(message)])
-    return messages
-
-
 class Routes:
     """The routes topic in memory, with so many partitions."""
 
-    def __init__(self, topic: str, partitions: int) -> None:
-        self.logs = list(product([topic], range(partitions)))
+    def __init__(self, settings: Settings, partitions: int) -> None:
+        self.logs = list(product([settings.topic("routes")], range(partitions)))
         self._lengths = [0] * partitions
+        self._is_rekeyed = settings.is_rekeyed
 
     @classmethod
     def of(cls, settings: Settings, partitions: int) -> Self:
         """Return the routes that settings need, if any; `partitions` is how many unless the settings say so."""
-        count = (settings.topics.routes_partitions or partitions) if settings.is_routed else 0
-        return cls(settings.topic("routes"), count)
+        return cls(settings, (settings.topics.routes_partitions or partitions) if settings.is_routed else 0)
 
-    def records(self, messages: Sequence[Message]) -> list[list[Record]]:
+    def take(self, take: Take, records: Sequence[Record]) -> None:
+        """Take records of several partitions through the first stage, and their routes through the second.
+
+        The routes come in the order of the records. Of re-keyed streams each partition is taken at once.
+        """
+        log = attrgetter("topic", "partition")
+        groups = groupby(sorted(records, key=log) if self._is_rekeyed else records, log)
+        found = [take(list(part)).routes for _, part in groups]
+        messages = [message for part in found for message in part]
+        if self._is_rekeyed and len(found) > 1:
+            places = {record[:3]: place for place, record in enumerate(records)}
+            messages.sort(key=lambda message: places[source_of(message)])
+        for routed in self._records(messages):
+            take(routed)
+
+    def _records(self, messages: Sequence[Message]) -> list[list[Record]]:
         """Append messages, and return the new records of each partition."""
         waiting: dict[int, list[Record]] = defaultdict(list)
         for message in messages:
@@ -113,33 +110,14 @@ class Routes:
         return list(waiting.values())
 
 
-def take_two_stages(
-    settings: Settings, take: Take, batches: Iterable[list[Record]], routes: Routes, report: Report
-) -> None:
-    """Take the records of input partitions through both stages, in one process so that the routes keep their order."""
-    for batch in batches:
-        for records in routes.records(routes_of(take, batch, rekeyed=settings.is_rekeyed)):
-            take(records)
-        report(len(batch))
+def take_all(take: Take, batches: Iterable[list[Record]], routes: Routes, report: Report) -> None:
+    """Take the records of partitions, each batch of one; with `routes` of any, through both stages.
 
-
-def replay_two_stages(
-    settings: Settings,
-    batches: Iterator[list[Record]],
-    logs: Sequence[TopicPartition],
-    routes: Routes,
-    sinks: Sequence[Callable[[], Sink]],
-    report: Report,
-) -> list[Replayed]:
-    """Replay the records of input partitions through both stages.
-
-    `sinks` makes the sink of each of the `logs`, then of each routes partition.
+    That is in one process, so that the routes keep their order.
     """
-    replay = FileReplay(settings, len(routes.logs))
-    for at, make_sink in zip([*logs, *routes.logs], sinks, strict=True):
-        replay.add(at, make_sink)
-    try:
-        take_two_stages(settings, replay.take, batches, routes, report)
-    finally:
-        found = replay.close()
-    return found
+    for batch in batches:
+        if routes.logs:
+            routes.take(take, batch)
+        else:
+            take(batch)
+        report(len(batch))

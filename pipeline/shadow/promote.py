@@ -111,7 +111,7 @@ def _restored(source: DeploymentContext, at: TopicPartition) -> RestoredPartitio
 def _models_at(one: DeploymentContext, at: TopicPartition, offset: int, live: str) -> Task:
     """Return the models of a deployment as they are at an offset of a partition."""
     part = PartitionRange(one, at, offset, offset)
-    with part.open() as reader:
+    with part.source.reader() as reader:
         stands = reader.committed([at])[at]
         if stands <= offset:
             restored = _restored(one, at)

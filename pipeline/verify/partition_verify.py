@@ -56,7 +56,7 @@ class Verified(PartitionResult):
 
 def verify_partition(part: PartitionRange, report: Report, *, whole: bool) -> Verified:
     """Verify one partition; `whole` says whether the range starts where the log does."""
-    with part.open() as reader:
+    with part.source.reader() as reader:
         at, begin = part.at, part.begin
         committed = reader.committed([at])[at]
         found = Verified(*at, begin, begin)

@@ -133,7 +133,7 @@ class OperationWriter:
         self._preparations: dict[str, tuple[int, bytes]] = {}
 
     def check_room(self, model: StreamModel) -> None:
-        """Refuse a stream whose messages could be too long, as `operation_sizes.check_room` does."""
+        """Refuse a stream whose messages could be too long, as `operation_records.check_room` does."""
         check_room(self._settings, model.preparation.features, self._where)
 
     def send(

@@ -18,8 +18,9 @@ from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.repartition.keyed import operation_records
 from resonance.pipeline.repartition.keyed.operation_records import Reader
+from resonance.pipeline.replay.file_partitions import replay_all
 from resonance.pipeline.replay.sinks import Sink
-from resonance.pipeline.replay.two_stage_file import Routes, replay_two_stages
+from resonance.pipeline.replay.two_stage_file import Routes
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import ClusterTable, load_schema
 
@@ -324,14 +325,9 @@ def test_inspecting_a_stream_shows_it_with_its_subtrees(logs):
 
 def test_a_file_is_replayed_through_both_hops(logs, expected):
     batches = iter([log[at : at + 100] for at in range(0, 900, 100) for log in logs])
-    found = replay_two_stages(
-        given("keyed"),
-        batches,
-        [(TOPIC, 0), (TOPIC, 1)],
-        Routes.of(given("keyed"), KEYED_ROUTES),
-        [Sink] * (2 + KEYED_ROUTES),
-        lambda count: None,
-    )
+    routes = Routes.of(given("keyed"), KEYED_ROUTES)
+    sinks = [(at, Sink) for at in [(TOPIC, 0), (TOPIC, 1), *routes.logs]]
+    found = replay_all(given("keyed"), routes, sinks, lambda: batches, lambda count: None)
     assert sum(part.assignments for part in found) == len(expected.assignments)
     assert sum(part.events for part in found) == len(expected.cluster_events)
 
