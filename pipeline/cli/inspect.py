@@ -184,7 +184,6 @@ def _check_options(options: Mapping[str, object]) -> None:
 
 
 def _one(cluster: str, records: bool, name: str | None, *, as_json: bool) -> None:
-    """Show, or name, one cluster."""
     if records and name is not None:
         raise ConfigurationError("--records and --as: choose one")
     if name is not None:
@@ -271,7 +270,6 @@ def _as_json(stream: "inspection.InspectedStream", called: ClusterNames, automat
 
 
 def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic: AutomaticNames, *, wide: bool) -> None:
-    """Print a stream and its clusters."""
     shown_name, of = readable(stream.stream, stream.stream), f"version {stream.version} ({stream.engine})"
     clusters = counted(len(stream.clusters), "cluster")
     footnote(f"{shown_name}, {of}: {clusters} after {counted(stream.records, 'record')}")

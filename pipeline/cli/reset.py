@@ -89,7 +89,6 @@ def _plan(
     stream: str | None,
     to_archive: str | None,
 ) -> "list[rewrite.Change]":
-    """Return the changes that the options choose."""
     from resonance.pipeline.kafka import positions
     from resonance.pipeline.recovery import reset as whole_reset
     from resonance.pipeline.recovery import rollback

@@ -164,7 +164,6 @@ def look(topic: LookedAt, as_json: Json = False) -> None:
 
 
 def _cluster(settings: "config.Settings", client: dict[str, Any]) -> Any:
-
     from resonance.pipeline.kafka import admin
 
     cluster = admin.ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)

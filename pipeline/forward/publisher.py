@@ -108,7 +108,6 @@ class IncidentPublisher:
         self._connection = None
 
     def _publish(self, outlet: Outlet) -> None:
-        """Send what differs."""
         changed = self._incidents.changes()
         if not changed:
             return

@@ -43,7 +43,6 @@ class _Addresses:
         self._count = 1
 
     def log(self, level: int, form: str, *values: object) -> None:
-        """Take a line of the log."""
         if found := _ADDRESS.search(str(values[-1])):
             self._count = int(found[1])
             self._places.add((found[2], int(found[3])))

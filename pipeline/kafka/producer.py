@@ -280,6 +280,16 @@ class Outlet:
             )
 
 
+def reach_during_commit(producer: Producer, timeout: float) -> None:
+    """Reach the fault point at which a transaction's commit is on its way."""
+    if armed("during-commit"):
+        producer.flush(timeout)
+        # Long enough for the request to be sent, too short for its answer to be seen.
+        with suppress(KafkaException):
+            producer.commit_transaction(0.001)
+    reach("during-commit")
+
+
 @contextmanager
 def step(outlet: Outlet, consumer: Consumer, offsets: Sequence[Offset], *, atomic: bool) -> Iterator[None]:
     """Commit a group's `offsets` with what the block sends: in one transaction if `atomic`, else once it is stored.
@@ -297,11 +307,7 @@ def step(outlet: Outlet, consumer: Consumer, offsets: Sequence[Offset], *, atomi
         if atomic:
             producer.send_offsets_to_transaction(list(offsets), consumer.consumer_group_metadata(), timeout)
             reach("after-offsets")
-            if armed("during-commit"):
-                # Long enough for the request to be sent, too short for its answer to be seen.
-                with suppress(KafkaException):
-                    producer.commit_transaction(0.001)
-            reach("during-commit")
+            reach_during_commit(producer, timeout)
             producer.commit_transaction(timeout)
         else:
             consumer.commit(offsets=list(offsets), asynchronous=False)

@@ -141,7 +141,6 @@ class _Names(ClusterNames):
         self._found: dict[str, PresentName] = {}
 
     def of(self, cluster: str) -> PresentName:
-        """Return what a cluster is called."""
         found = self._found.get(cluster)
         if found is None:
             found = self._found[cluster] = super().of(cluster)

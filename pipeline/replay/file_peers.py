@@ -91,7 +91,6 @@ def compare_file(
 
 
 def _change(feature: IncidentFeature) -> Change:
-    """Return how a feature changed by an incident."""
     if "ratio" in feature and not feature.get("beside"):
         return "varies more" if feature["ratio"] > 1 else "varies less"
     return "high" if feature["usual"] is None or feature["value"] > feature["usual"] else "low"

@@ -309,7 +309,6 @@ def _alike(recorded: Mapping[Any, Digest], replayed: Mapping[Any, Digest]) -> bo
 
 
 def _digest(message: Message | Record) -> Digest:
-    """Return the hashes of an output."""
     bare = without_envelope(message.headers)
     has_envelope = len(bare) < len(message.headers)
     # The hash of an envelope is that of all headers.

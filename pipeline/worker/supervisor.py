@@ -162,7 +162,6 @@ class _Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process runs."""
         return self._process is not None and self._process.is_alive()
 
     @property
@@ -204,7 +203,6 @@ class _Worker:
         self._process, self.started = process, now
 
     def terminate(self) -> None:
-        """Ask it to stop."""
         if self._process is not None:
             self._process.terminate()
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from faust.types import TP
-from resonance.pipeline.crash_points import armed, reach
+from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import BrokerError, DeliveryError, ResonanceError
 from resonance.pipeline.kafka.errors import reason_of
-from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
+from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet, reach_during_commit
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 from resonance.pipeline.worker.delivery.transaction_errors import TransactionErrors
 from resonance.pipeline.worker.transport.chunk import Membership
@@ -217,14 +217,8 @@ class ExactlyOnce:
             self._send_again,
         )
         reach("after-offsets")
-        producer = self._outlet.producer
-        if armed("during-commit"):
-            # Long enough for the request to be sent, too short for its answer to be seen.
-            producer.flush(self._timeout)
-            with suppress(KafkaException):
-                producer.commit_transaction(0.001)
-        reach("during-commit")
-        self._repeat("commit_transaction", producer.commit_transaction)
+        reach_during_commit(self._outlet.producer, self._timeout)
+        self._repeat("commit_transaction", self._outlet.producer.commit_transaction)
         self._close_transaction()
 
     def _close_transaction(self) -> None:
