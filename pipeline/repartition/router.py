@@ -12,7 +12,7 @@ from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import STREAM_BYTES, Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.envelope import REST_BYTES, rest_bytes, route_message
 from resonance.pipeline.task.decode.dense import kind_of
-from resonance.pipeline.task.decode.faults import Fault, FaultError
+from resonance.pipeline.task.decode.faults import Fault, FaultError, long_name
 from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.decode.labels import LabelMessages
 from resonance.pipeline.task.decode.unpacking import Unpacker
@@ -110,12 +110,7 @@ class RecordStreams:
         if not stream:
             raise FaultError("validate", "no_key", f"{self._field} is empty text, and every stream has a name")
         if len(stream) > STREAM_BYTES:
-            raise FaultError(
-                "limit",
-                "key_too_long",
-                f"{self._field} has {len(stream):,} bytes, and the name of a stream has at most {STREAM_BYTES}; send "
-                "shorter values",
-            )
+            raise long_name(f"{self._field} has {len(stream):,} bytes", "; send shorter values")
         return stream
 
     def _text_of(self, found: Any) -> str:

@@ -8,7 +8,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import STREAM_BYTES, Outputs
 from resonance.pipeline.task.counts import DeadLetterExample
-from resonance.pipeline.task.decode.faults import Fault, FaultError
+from resonance.pipeline.task.decode.faults import Fault, FaultError, long_name
 from resonance.pipeline.task.encode.assignments import Encoder
 
 EXAMPLES: Final = 3
@@ -61,10 +61,7 @@ class DeadLetters:
         if key is None:
             return FaultError("validate", "no_key", 'no key, and stream = "key" gives every key a model of its own')
         if len(key) > STREAM_BYTES:
-            text = (
-                f"a key of {len(key):,} bytes, and the name of a stream has at most {STREAM_BYTES}; send shorter keys"
-            )
-            return FaultError("limit", "key_too_long", text)
+            return long_name(f"a key of {len(key):,} bytes", "; send shorter keys")
         return None
 
     def no_room(self, key: bytes | None) -> FaultError:

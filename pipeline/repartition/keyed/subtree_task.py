@@ -196,7 +196,6 @@ class SubtreeTask(StreamTask):
         outputs.put("assignments", records.offsets, self._encoder.assignments([], learned, records, order))
 
     def _follow(self, batch: OperationBatch, run: range, outputs: Outputs | None) -> None:
-        """Apply the messages of a subtree."""
         for numbered in batch.numbered(run):
             model, places = self._model_of(batch, numbered)
             if model is None:

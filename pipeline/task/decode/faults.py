@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from resonance.engine.prepare.sparse import Problem
 from resonance.pipeline.record_columns import RecordColumns
-from resonance.pipeline.records import SourceRecord
+from resonance.pipeline.records import STREAM_BYTES, SourceRecord
 from resonance.schemas import DeadLetterClass, DeadLetterStage
 
 
@@ -49,6 +49,17 @@ class UnfitValueError(ValueError):
 def unusable_schema(reason: str) -> FaultError:
     """Return the fault of a record whose schema cannot be used."""
     return FaultError("decode", "wrong_schema", f"its schema cannot be used: {reason}")
+
+
+def long_name(what: str, remedy: str = "") -> FaultError:
+    """Return the fault of a record whose stream would have too long a name; `what` says how long it is."""
+    return FaultError("limit", "key_too_long", f"{what}, and the name of a stream has at most {STREAM_BYTES}{remedy}")
+
+
+def not_a_number(feature: str) -> FaultError:
+    """Return the fault of a record with NaN for a feature."""
+    text = f"{feature} is NaN; send a number, or set prepare.missing to mean or a number"
+    return FaultError("validate", "missing_feature", text)
 
 
 def not_prepared(problem: str | Problem) -> FaultError:

@@ -12,7 +12,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.dense import Shape
-from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.faults import FaultError, not_a_number
 from resonance.pipeline.task.decode.json_records import AnyLayout, Decoded, InputMapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.text.messages import NULL_VALUE
@@ -66,9 +66,7 @@ class FloatMapping(InputMapping):
             place = layout.features[int(np.isinf(row).argmax())]
             raise FaultError("decode", "out_of_range", f"{place} is infinite; send finite numbers")
         if np.isnan(row).any() and not self._accepts_missing:
-            place = layout.features[int(np.isnan(row).argmax())]
-            text = f"{place} is NaN; send a number, or set prepare.missing to mean or a number"
-            raise FaultError("validate", "missing_feature", text)
+            raise not_a_number(layout.features[int(np.isnan(row).argmax())])
         return Decoded(row, self._id_of(record.key) if self._has_ids else None, self.stamp(record))
 
     @staticmethod

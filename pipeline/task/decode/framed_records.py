@@ -20,7 +20,7 @@ from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.registry.client import EXTRA, SchemaRegistry, UnknownSchemaError, registry_of
 from resonance.pipeline.task.decode.dense import kind_of
-from resonance.pipeline.task.decode.faults import FaultError, UnfitValueError
+from resonance.pipeline.task.decode.faults import FaultError, UnfitValueError, not_a_number
 from resonance.pipeline.task.decode.foreign_values import description
 from resonance.pipeline.task.decode.json_records import AnyLayout, Decoded, InputMapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
@@ -225,8 +225,7 @@ class FramedMapping(InputMapping):
             if infinite.any() or sparse:
                 text = f"{name} has a value that is not finite; send finite numbers"
                 raise FaultError("decode", "out_of_range", text)
-            text = f"{name} is NaN; send a number, or set prepare.missing to mean or a number"
-            raise FaultError("validate", "missing_feature", text)
+            raise not_a_number(name)
         return decoded
 
 

@@ -348,7 +348,6 @@ class InputMapping:
         return labels_of(self._member(parsed, value, path), str(self._settings.input.label_path)) if path else None
 
     def _text(self, parsed: dict[str, Any]) -> str | None:
-        """Return the text, or None without one."""
         found = find(parsed, self._text_path) if self._text_path else None
         if found is ABSENT or found is None:
             return None

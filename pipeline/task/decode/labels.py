@@ -20,7 +20,7 @@ from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.json_paths import ABSENT
 from resonance.pipeline.records import STREAM_BYTES, RoutedRecord, SourceRecord, bytes_beside
 from resonance.pipeline.task.decode.dense import kind_of
-from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.faults import FaultError, long_name
 from resonance.pipeline.task.decode.foreign_values import no_object, not_json
 from resonance.pipeline.task.decode.stream_names import StreamNames
 
@@ -156,9 +156,5 @@ class LabelMessages:
                 f"there is no stream {name!r}; with stream = topic they are {', '.join(self._inputs)}",
             )
         if len(key) > STREAM_BYTES:
-            raise FaultError(
-                "limit",
-                "key_too_long",
-                f"stream has {len(key):,} bytes, and the name of a stream has at most {STREAM_BYTES}",
-            )
+            raise long_name(f"stream has {len(key):,} bytes")
         return key
