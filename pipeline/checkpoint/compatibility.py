@@ -97,7 +97,7 @@ def _locate_unknown(
 
 def begin(source: DeploymentContext, reader: LogReader, at: TopicPartition, first: int, end: int) -> ResumePoint:
     """Locate a partition of a new group where `start` says, between `first` and `end` of its log."""
-    chosen = offsets_of(Position.parse(source.settings.start, "start"), {at: (first, end)}, reader.offsets_at)[at]
+    chosen = offsets_of(reader, Position.parse(source.settings.start, "start"), {at: (first, end)})[at]
     emitted = (*at, chosen, source.settings.start)
     _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *emitted, extra=logs.at(*at, chosen))
     return ResumePoint(chosen, chosen, NO_OFFSET, None, pinned=False)

@@ -133,7 +133,7 @@ def states_at(
     """
     bounds = reader.bounds([state.at for state in states])
     # With a time, the offset behind the last record of that time.
-    wanted = offsets_of(place if place.time is None else Position(time=place.time + 1), bounds, reader.offsets_at)
+    wanted = offsets_of(reader, place if place.time is None else Position(time=place.time + 1), bounds)
     tables = read_tables(reader, source, range(source.deployment.state_partitions))
     found, too_early = [], list[str]()
     for state in states:

@@ -112,17 +112,13 @@ def length_of(text: str) -> int | None:
     return None if found is None else int(float(found[1]) * _UNITS[found[2]])
 
 
-OffsetsAt = Callable[[Sequence[TopicPartition], int], Mapping[TopicPartition, int]]
-"""Returns the first offset of each partition at or after a time, a negative one where there is none."""
-
-
 def offsets_of(
-    position: Position, bounds: Mapping[TopicPartition, OffsetRange], offsets_at: OffsetsAt
+    reader: LogReader, position: Position, bounds: Mapping[TopicPartition, OffsetRange]
 ) -> dict[TopicPartition, int]:
     """Return the offset of a position in each partition, limited to its first offset and its end."""
     found: Mapping[TopicPartition, int] = dict.fromkeys(bounds, position.offset or 0)
     if position.time is not None:
-        found = offsets_at(list(bounds), position.time)
+        found = reader.offsets_at(list(bounds), position.time)
     # Where no record is as late as a time, its place is the end.
     return {at: min(max(found[at], first), end) if found[at] >= 0 else end for at, (first, end) in bounds.items()}
 
@@ -147,7 +143,7 @@ def ranges_from(
 ) -> dict[TopicPartition, OffsetRange]:
     """Return the ranges to read, from a position to the present end."""
     bounds = reader.bounds(partitions)
-    return {at: (first, bounds[at][1]) for at, first in offsets_of(start, bounds, reader.offsets_at).items()}
+    return {at: (first, bounds[at][1]) for at, first in offsets_of(reader, start, bounds).items()}
 
 
 def choose(span: Span, inputs: Collection[str], partitions: int) -> list[TopicPartition]:
@@ -168,7 +164,7 @@ def resolve(reader: LogReader, span: Span, partitions: Collection[TopicPartition
     bounds = reader.bounds(partitions)
     begin = span.begin if span.last is None else Position(time=newest_time(reader, partitions) - span.last)
 
-    first, last = (offsets_of(place, bounds, reader.offsets_at) for place in (begin, span.end))
+    first, last = (offsets_of(reader, place, bounds) for place in (begin, span.end))
     found = {at: (first[at], max(first[at], last[at])) for at in partitions}
     for (topic, partition), (_, end) in found.items():
         at = topic, partition

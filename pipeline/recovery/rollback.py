@@ -173,7 +173,7 @@ def plan_return(source: DeploymentContext, place: Position) -> tuple[list[Change
         bounds = reader.bounds(inputs)
         alerts = ForgottenAlerts.read(reader, source)
         # The offset behind the last record of that time.
-        behind = {} if place.time is None else offsets_of(Position(time=place.time + 1), bounds, reader.offsets_at)
+        behind = {} if place.time is None else offsets_of(reader, Position(time=place.time + 1), bounds)
         for at in inputs:
             wanted = place.offset if place.offset is not None else behind[at]
             unknown = committed[at] == NO_OFFSET and not any(is_key_of(source, at, key) for key in stored[at[1]].keys)

@@ -196,7 +196,7 @@ def bootstrap(
         versions = _check_new(source, reader, tables)
         if file:
             start = Position.parse(settings.start, "start")
-            starts = offsets_of(start, reader.bounds(partitions), reader.offsets_at)
+            starts = offsets_of(reader, start, reader.bounds(partitions))
             ranges = {at: (offset, offset) for at, offset in starts.items()}
         else:
             ranges = resolve(reader, Span(end=span.end), partitions)
