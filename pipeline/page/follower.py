@@ -352,8 +352,6 @@ class Follower:
             advance[at] = (end - begin, known)
             positions[at] = end
         for at, records in reader.read(ranges, AT_ONCE):
-            if not records:
-                continue
             first, end = ranges[at]
             read, known = advance[at]
             # Offsets are also taken by the marks of transactions, in the same share of what was left out.

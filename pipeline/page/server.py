@@ -18,6 +18,7 @@ from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
 from resonance.pipeline.page.query import Parameter
 from resonance.pipeline.page.view import DeploymentView
+from resonance.pipeline.worker.http.page_client import is_same, raw
 from resonance.pipeline.worker.http.pages import RUNNER, foreign_host, is_loopback, json_response, listen
 
 PAGES: Final = ("/", "/stream", "/cluster", "/incident", "/events", "/operations")
@@ -49,7 +50,7 @@ class Access:
         # Browsers have one set of cookies for all ports of a host.
         self._name = f"resonance_page_{port}"
         # The token cannot be learned from it, and with another token it is no longer valid.
-        self._cookie = hmac.digest(_bytes(token), b"cookie of the page", "sha256").hex() if token else ""
+        self._cookie = hmac.digest(raw(token), b"cookie of the page", "sha256").hex() if token else ""
 
     def answer(self, request: web.Request) -> web.Response | None:
         """Return the response where the page itself is none: a refusal, or the move to an address without the token."""
@@ -61,9 +62,9 @@ class Access:
             return None if error is None else json_response({"error": error}, 403)
         is_page = request.path in PAGES
         if is_page and (given := request.query.get("token")) is not None:
-            return self._moved(request) if _equal(given, self._token) else self._refused()
-        known = _equal(request.headers.get("Authorization", ""), f"Bearer {self._token}")
-        return None if known or _equal(request.cookies.get(self._name, ""), self._cookie) else self._refused()
+            return self._moved(request) if is_same(given, self._token) else self._refused()
+        known = is_same(request.headers.get("Authorization", ""), f"Bearer {self._token}")
+        return None if known or is_same(request.cookies.get(self._name, ""), self._cookie) else self._refused()
 
     def _moved(self, request: web.Request) -> web.Response:
         query = request.rel_url.without_query_params("token").raw_query_string
@@ -76,19 +77,7 @@ class Access:
 
     def _refused(self) -> web.Response:
         text = f"this page needs its token ({SETTING}): open it once with ?token=TOKEN behind its address"
-        refused = json_response({"error": text}, 401)
-        refused.headers["WWW-Authenticate"] = "Bearer"
-        return refused
-
-
-def _equal(given: str, wanted: str) -> bool:
-    """Return whether two texts are the same, in a time that says nothing of where they differ."""
-    return hmac.compare_digest(_bytes(given), _bytes(wanted))
-
-
-def _bytes(given: str) -> bytes:
-    # A header can have bytes that are no UTF-8.
-    return given.encode(errors="surrogatepass")
+        return json_response({"error": text}, 401, {"WWW-Authenticate": "Bearer"})
 
 
 STATIC: Final = Path(__file__).parent / "static"

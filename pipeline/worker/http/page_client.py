@@ -46,9 +46,19 @@ def is_signed(given: str, token: str, method: str, port: int, path: str, body: b
     return any(hmac.compare_digest(found[2], each) for each in fitting)
 
 
+def raw(text: str) -> bytes:
+    """Return the bytes of a text, which as a header may be no UTF-8."""
+    return text.encode(errors="surrogatepass")
+
+
+def is_same(given: str, wanted: str) -> bool:
+    """Return whether two texts are the same, in a time that says nothing of where they differ."""
+    return hmac.compare_digest(raw(given), raw(wanted))
+
+
 def _signature(token: str, seconds: str, method: str, target: str, path: str, body: bytes) -> str:
-    text = f"{SCHEME}\n{seconds}\n{method}\n{target}\n{path}\n".encode(errors="surrogatepass")
-    return hmac.digest(token.encode(errors="surrogatepass"), text + body, "sha256").hex()
+    text = raw(f"{SCHEME}\n{seconds}\n{method}\n{target}\n{path}\n")
+    return hmac.digest(raw(token), text + body, "sha256").hex()
 
 
 RESUME_PATH: Final = "/dlq/resume"

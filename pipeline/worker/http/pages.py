@@ -6,9 +6,8 @@ workers of one host from using the same worker id.
 
 import asyncio
 import errno
-import hmac
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -22,7 +21,7 @@ from resonance.pipeline.errors import ConfigurationError, system_reason
 from resonance.pipeline.worker.http.all_workers import AllWorkers
 from resonance.pipeline.worker.http.assignments import ASSIGN_PATH, AT_ONCE, RecordAssignments
 from resonance.pipeline.worker.http.metrics import exposition
-from resonance.pipeline.worker.http.page_client import RESUME_PATH, SCHEME, is_signed
+from resonance.pipeline.worker.http.page_client import RESUME_PATH, SCHEME, is_same, is_signed
 from resonance.pipeline.worker.http.status import WorkerStatus
 
 PAGES = {
@@ -134,17 +133,14 @@ class Pages:
         if error := foreign_host(request, self._host):
             return json_response({"error": error}, 403)
         if self._token and request.path not in PROBES:
-            refused = json_response({"error": "this page needs the worker's token: Authorization: Bearer TOKEN"}, 401)
-            refused.headers["WWW-Authenticate"] = "Bearer"
-            return refused
+            text = "this page needs the worker's token: Authorization: Bearer TOKEN"
+            return json_response({"error": text}, 401, {"WWW-Authenticate": "Bearer"})
         return await handler(request)
 
     async def _has_token(self, request: web.Request) -> bool:
         """Return whether a request has the token, or is signed with it."""
         given = request.headers.get("Authorization", "")
-        # A header can have bytes that are no UTF-8.
-        given_bytes, wanted = (text.encode(errors="surrogatepass") for text in (given, f"Bearer {self._token}"))
-        if hmac.compare_digest(given_bytes, wanted):
+        if is_same(given, f"Bearer {self._token}"):
             return True
         body = await request.read() if given.startswith(SCHEME) else b""
         _, port, *_ = request.get_extra_info("sockname", ("", 0))
@@ -168,9 +164,8 @@ class Pages:
         assert self._assignments is not None  # noqa: S101 - or there is no such route
         room = self._assignments.room
         if room.locked():
-            refused = json_response({"error": f"{AT_ONCE} requests are being answered; ask again in a second"}, 503)
-            refused.headers["Retry-After"] = "1"
-            return refused
+            text = f"{AT_ONCE} requests are being answered; ask again in a second"
+            return json_response({"error": text}, 503, {"Retry-After": "1"})
         async with room:
             status, body = await self._assignments.answer(request.query, await request.read())
         return web.Response(body=body, status=status, content_type="application/json")
@@ -243,9 +238,9 @@ def _of_browser(request: web.Request, instead: str) -> web.Response | None:
     return json_response({"error": f"no page of a browser may ask for this; {instead}"}, 403)
 
 
-def json_response(shown: dict[str, Any], status: int) -> web.Response:
+def json_response(shown: dict[str, Any], status: int, headers: Mapping[str, str] | None = None) -> web.Response:
     """Return a short answer that is no file."""
-    return web.Response(body=orjson.dumps(shown), status=status, content_type="application/json")
+    return web.Response(body=orjson.dumps(shown), status=status, headers=headers, content_type="application/json")
 
 
 def _not_listening(host: str, port: int, error: OSError) -> ConfigurationError:
