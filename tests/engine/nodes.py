@@ -1,10 +1,41 @@
-"""The nodes of models out of `arrays`, in the order of their ids, as tests compare them."""
+"""What models answer and hold, as tests compare it: nodes out of `arrays` come in the order of their ids."""
 
 import numpy as np
 from resonance.engine.hcaea.memory import ROOT
 from resonance.engine.ildn.ellipsoid import squared_radii
 from resonance.engine.labels import majority_label
 from resonance.engine.sa_art import layout
+
+
+def described(clusters):
+    """Return all of some clusters."""
+    return [(c.path, c.id, c.size, c.nodes, c.centre.tobytes(), c.spread.tobytes()) for c in clusters]
+
+
+def joined(steps, starts=(0,)):
+    """Everything that was answered, with the indices of events counted over the whole stream."""
+    events = [
+        (
+            start + e.index,
+            e.kind,
+            e.path,
+            e.number,
+            e.cluster,
+            e.other,
+            None if e.reason is None else (e.reason.criterion, e.reason.value, e.reason.threshold),
+            described((*e.before, *e.after)),
+        )
+        for start, step in zip(starts, steps, strict=True)
+        for e in step.events
+    ]
+    arrays = {
+        name: np.concatenate([getattr(step, name) for step in steps]).tobytes()
+        for name in ("cluster", "score", "novel", "path")
+    }
+    groups = [
+        (start + g.index, g.before, g.after) for start, step in zip(starts, steps, strict=True) for g in step.groups
+    ]
+    return {"events": events, "groups": groups, **arrays}
 
 
 def by_id(arrays, *names):

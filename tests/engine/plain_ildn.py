@@ -59,7 +59,7 @@ class PlainILDN:
         if not inside:
             w = self._new(PlainNode(x.copy(), self.sigma * np.eye(d), 1, self.t))
             if len(self.nodes) > self.max_nodes:
-                self._remove(min(self.nodes, key=lambda i: self.nodes[i].won))
+                self._drop(min(self.nodes, key=lambda i: self.nodes[i].won))
         else:
             w = min(inside, key=lambda i: (inside[i], i))
             node = self.nodes[w]
@@ -76,7 +76,7 @@ class PlainILDN:
         if self.t % self.lam == 0:
             mean = sum(node.n for node in self.nodes.values()) / len(self.nodes)
             for i in [i for i, node in self.nodes.items() if node.n < self.k * mean]:
-                self._remove(i)
+                self._drop(i)
         return w if w in self.nodes else -1
 
     def neighbours(self, i):
@@ -133,6 +133,3 @@ class PlainILDN:
     def _drop(self, i):
         del self.nodes[i]
         self.edges = {edge for edge in self.edges if i not in edge}
-
-    def _remove(self, i):
-        self._drop(i)

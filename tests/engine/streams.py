@@ -39,6 +39,12 @@ def nested(n=3000, d=4, seed=1):
     return centres[rng.integers(len(centres), size=n)] + rng.normal(scale=0.008, size=(n, d))
 
 
+def clouds(n, d, count, width, seed=0):
+    """Return Gaussians around random places of the unit cube."""
+    rng = np.random.default_rng(seed)
+    return rng.random((count, d))[rng.integers(count, size=n)] + rng.normal(size=(n, d)) * width
+
+
 def wandering_ring(n, seed=0):
     """Return a place on a circle that goes round and round: nodes are left behind in chains, and chains break."""
     rng = np.random.default_rng(seed)

@@ -28,6 +28,7 @@ from resonance.engine import (
 )
 from resonance.engine.hcaea.memory import ROOT
 
+from tests.engine.nodes import joined
 from tests.engine.streams import shifting as unbounded
 
 
@@ -106,32 +107,6 @@ def shifting(fitting):
 
 def learn_in_batches(engine, X, size):
     return [engine.learn(X[at : at + size]) for at in range(0, len(X), size)]
-
-
-def joined(steps, starts=(0,)):
-    """Everything that was answered, with the indices of events counted over the whole stream."""
-    events = [
-        (
-            start + e.index,
-            e.kind,
-            e.path,
-            e.number,
-            e.cluster,
-            e.other,
-            None if e.reason is None else (e.reason.criterion, e.reason.value),
-            [(c.id, c.size, c.nodes, c.centre.tobytes(), c.spread.tobytes()) for c in (*e.before, *e.after)],
-        )
-        for start, step in zip(starts, steps, strict=True)
-        for e in step.events
-    ]
-    arrays = {
-        name: np.concatenate([getattr(step, name) for step in steps]).tobytes()
-        for name in ("cluster", "score", "novel", "path")
-    }
-    groups = [
-        (start + g.index, g.before, g.after) for start, step in zip(starts, steps, strict=True) for g in step.groups
-    ]
-    return {"events": events, "groups": groups, **arrays}
 
 
 @every_setting

@@ -73,20 +73,6 @@ def test_what_is_one_blob_has_no_clusters_within_it():
     assert len(HCAEA(reading="affinity").learn(X).events) > 5 * len(HCAEA().learn(X).events)
 
 
-def test_predict_answers_what_learn_would_on_every_level():
-    rng = np.random.default_rng(1)
-    X = rng.random((8, 3))[rng.integers(8, size=6000)] + rng.normal(size=(6000, 3)) * 0.05
-    model = HCAEA(reading="affinity")
-    model.learn(X[:5000])
-    novel = 0
-    for x in X[5000:5300]:
-        predicted = model.predict(x[None])
-        step = model.learn(x[None])
-        np.testing.assert_array_equal(predicted.cluster, step.cluster)
-        novel += int(step.novel[0])
-    assert novel
-
-
 def test_predict_without_labels_describes_no_leaf(monkeypatch):
     model = HCAEA()
     model.learn(np.random.default_rng(0).random((2000, 2)))

@@ -9,6 +9,7 @@ from resonance.engine.state import pack, unpack
 
 from tests.conformance import SHARED
 from tests.engine.composition import Composition
+from tests.engine.nodes import described, joined
 from tests.engine.streams import nested, shifting
 
 SETTINGS = {
@@ -23,27 +24,10 @@ SETTINGS = {
 """Parameters under which nodes get children, lose them, and are evicted."""
 
 
-def described(clusters):
-    return [(c.path, c.id, c.size, c.nodes, c.centre.tobytes(), c.spread.tobytes()) for c in clusters]
-
-
 def answers(step):
-    events = sorted(
-        (
-            e.index,
-            e.path,
-            e.number,
-            e.kind,
-            e.cluster,
-            e.other,
-            None if e.reason is None else (e.reason.criterion, e.reason.value, e.reason.threshold),
-            tuple(
-                (c.id, c.path, c.size, c.nodes, c.centre.tobytes(), c.spread.tobytes()) for c in (*e.before, *e.after)
-            ),
-        )
-        for e in step.events
-    )
-    return [step.cluster.tobytes(), step.score.tobytes(), step.novel.tobytes(), step.path.tobytes(), events]
+    """Return everything that was answered; events of a record come model by model."""
+    found = joined([step])
+    return {**found, "events": sorted(found["events"], key=lambda event: (event[0], event[2], event[3]))}
 
 
 def compare(parameters, X, y=None, *, places=1, size=1000, sent=1000, reload_at=()):

@@ -1,4 +1,4 @@
-"""What must not change clusters: units, zeros, the order of features, a feature that says nothing, how batches are cut.
+"""What must not change clusters: units, zeros, the order of features, a feature that says nothing.
 
 Each stream goes through the preparation that a deployment gives the default engine, on to its clusters.
 """
@@ -33,18 +33,17 @@ def prepared(X):
     return [preparation.freeze(), preparation.apply(X[wanted:])]
 
 
-def learned(X, cuts=()):
+def learned(X):
     """The cluster of every record, what happened to clusters, and what the model says of all records at the end."""
-    model, first = Modal(), prepared(X)
-    rows = np.concatenate(first)
-    steps = [model.learn(part) for part in np.split(rows, sorted({len(first[0]), *cuts}))]
+    model, parts = Modal(), prepared(X)
+    steps = [model.learn(part) for part in parts]
     events = [(event.kind, event.cluster) for step in steps for event in step.events]
-    return np.concatenate([step.cluster[:, 0] for step in steps]), events, model.predict(rows)
+    return np.concatenate([step.cluster[:, 0] for step in steps]), events, model.predict(np.concatenate(parts))
 
 
-def same(one, other, cuts=()):
+def same(one, other):
     """Every record in the same cluster, and every answer with the same bits."""
-    (cluster, events, answer), (expected, text, as_before) = learned(one, cuts), learned(other)
+    (cluster, events, answer), (expected, text, as_before) = learned(one), learned(other)
     assert (cluster.tobytes(), events) == (expected.tobytes(), text)
     assert answer.score.tobytes() == as_before.score.tobytes()
 

@@ -9,7 +9,7 @@ from resonance.engine.modal.nearest import list_all
 from sklearn.metrics import adjusted_rand_score
 
 from tests.engine.plain_modal import PlainModal
-from tests.engine.streams import shifting
+from tests.engine.streams import clouds, shifting
 from tests.night import seeds, some_at_night
 
 SMALL = {"landmarks": 64, "max_landmarks": 256, "memory": 300, "min_cluster_records": 5, "expire_records": 500}
@@ -53,12 +53,6 @@ def walk(n, d, seed, keep=0.995):
     for t in range(1, n):
         X[t] = keep * X[t - 1] + np.sqrt(1 - keep * keep) * steps[t]
     return X
-
-
-def clouds(n, d, count, width, seed=0):
-    """Gaussians around random places of the unit cube."""
-    rng = np.random.default_rng(seed)
-    return rng.random((count, d))[rng.integers(count, size=n)] + rng.normal(size=(n, d)) * width
 
 
 STREAMS = {

@@ -6,10 +6,7 @@ from resonance.engine import Modal
 from resonance.engine.modal import engine
 from resonance.engine.modal.nearest import _MAX, NOWHERE, find_nearest, squared_distances
 
-
-def clouds(n, d, count, width, seed):
-    rng = np.random.default_rng(seed)
-    return rng.random((count, d))[rng.integers(count, size=n)] + rng.normal(size=(n, d)) * width
+from tests.engine.streams import clouds
 
 
 def with_outliers(n, seed):

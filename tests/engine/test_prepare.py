@@ -10,8 +10,8 @@ from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.prepare import REVISION, Preparation
 from resonance.engine.state import pack, unpack
 
+from tests.engine import test_steps
 from tests.engine.test_principal_axes import clouds, unit_vectors
-from tests.engine.test_steps import rounded
 
 NAN = np.nan
 
@@ -24,10 +24,7 @@ def percentiles(X):
     return np.percentile(X, [1, 99], axis=0, method="hazen")
 
 
-def warmed(X, held=200, **parameters):
-    preparation = Preparation([f"f{i}" for i in range(X.shape[1])], warmup_records=held, **parameters)
-    preparation.hold(X[:held])
-    return preparation, preparation.freeze()
+warmed = partial(test_steps.warmed, robust=False)
 
 
 def test_the_first_to_the_99th_percentile_of_the_warmup_becomes_0_to_1():
@@ -130,12 +127,32 @@ def test_categories_are_not_scaled():
     np.testing.assert_array_equal(preparation.apply([[1, 0.0]])[0, :2], [0.0, 1.0])
 
 
-def test_a_missing_feature_is_refused_by_name():
-    preparation = Preparation(["a", "b", "kind"], scale="none", categories={"kind": ["x"]})
-    X = [[1, 2, 0], [1, NAN, 0], [1, 2, NAN]]
-    with pytest.raises(RecordError, match="record 1 of the batch: b is missing"):
+@pytest.mark.parametrize(
+    ("given", "X", "problems"),
+    [
+        ({"categories": {"c": ["x"]}}, [[1, 2, 0], [1, NAN, 0], [1, 2, NAN]], {1: "b is missing", 2: "c is missing"}),
+        (
+            {"log1p": ["a"]},
+            [[-0.5, 1, 1], [-1.0, 1, 1], [-2.0, 1, 1]],
+            {1: "a is -1.0: log1p needs a value above -1", 2: "a is -2.0: log1p needs a value above -1"},
+        ),
+        (
+            {"scale": "given", "ranges": {"a": (0, 1e-9), "b": (0, 1), "c": (0, 1)}},
+            [[0.5, -MAGNITUDE, 1], [0.5, np.inf, 1], [0.5, 2e150, 1], [1e149, 0.5, 1]],
+            {
+                1: "b is inf: not a finite number",
+                2: "b is 2e+150: beyond 1e+150",
+                3: "a is 1e+149: beyond 1e+150 once scaled with width 1e-09",
+            },
+        ),
+    ],
+    ids=["missing", "no logarithm", "too large to square"],
+)
+def test_a_feature_that_cannot_be_used_is_refused_by_name(given, X, problems):
+    preparation = Preparation(["a", "b", "c"], **{"scale": "none", **given})
+    with pytest.raises(RecordError, match=f"record 1 of the batch: {re.escape(problems[1])}"):
         preparation.apply(X)
-    assert preparation.check(X) == {1: "b is missing", 2: "kind is missing"}
+    assert preparation.check(X) == problems
 
 
 def test_a_missing_feature_becomes_the_mean_of_the_warmup():
@@ -174,24 +191,6 @@ def test_a_missing_feature_becomes_a_number_in_the_inputs_units():
 def test_a_missing_category_counts_as_an_unknown_value_unless_it_is_refused():
     preparation = Preparation(["kind"], scale="none", categories={"kind": ["a", "b"]}, missing=0)
     np.testing.assert_array_equal(preparation.apply([[NAN], [0]]), [[0, 0], [1, 0]])
-
-
-def test_the_logarithm_of_a_value_of_minus_1_or_less_is_refused():
-    preparation = Preparation(["a"], scale="none", log1p=["a"])
-    assert preparation.check([[-1.0], [-0.5], [-2.0]]) == {
-        0: "a is -1.0: log1p needs a value above -1",
-        2: "a is -2.0: log1p needs a value above -1",
-    }
-
-
-def test_values_that_an_engine_cannot_square_are_refused():
-    preparation = Preparation(["a", "b"], scale="given", ranges={"a": (0, 1e-9), "b": (0, 1)})
-    X = [[0.5, np.inf], [0.5, 2e150], [1e149, 0.5], [0.5, -MAGNITUDE]]
-    assert preparation.check(X) == {
-        0: "b is inf: not a finite number",
-        1: "b is 2e+150: beyond 1e+150",
-        2: "a is 1e+149: beyond 1e+150 once scaled with width 1e-09",
-    }
 
 
 def test_a_logarithm_makes_large_values_usable():
@@ -238,7 +237,7 @@ def test_the_callers_arrays_are_neither_kept_nor_changed():
 FORMS = {
     "logarithms": (np.abs(stream(700)), {"log1p": ["f0"]}),
     "clipped": (np.abs(stream(700)), {"log1p": ["f1"], "clip": True}),
-    "rounded": (rounded(700), {"robust": True}),
+    "rounded": (test_steps.rounded(700), {"robust": True}),
     "axes": (clouds(), {"project": 16}),
     "angles": (unit_vectors(), {"project": "auto"}),
 }

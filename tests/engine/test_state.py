@@ -101,13 +101,9 @@ def test_an_older_revision_is_read():
     ],
 )
 def test_a_crafted_header_with_a_right_checksum_is_refused(text):
-    with pytest.raises(StateError):
-        unpack(signed(struct.pack("<4sHI", b"RESO", FORMAT, len(text)) + text), "caea", 3)
-
-
-def test_a_header_length_beyond_the_data_is_refused():
-    with pytest.raises(StateError):
-        unpack(signed(struct.pack("<4sHI", b"RESO", FORMAT, 2**32 - 1) + b"{}" * 30), "caea", 3)
+    for length in (len(text), 2**32 - 1):
+        with pytest.raises(StateError):
+            unpack(signed(struct.pack("<4sHI", b"RESO", FORMAT, length) + text), "caea", 3)
 
 
 def test_a_value_that_the_container_cannot_hold_is_the_callers_fault():

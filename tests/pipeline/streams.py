@@ -35,6 +35,12 @@ def settings(**changes):
     return Settings.of({name: value for name, value in given.items() if value is not None})
 
 
+def plain_settings(**changes):
+    """The defaults with one stream in a partition, and with changes."""
+    given = {"input.topics": [TOPIC], "stream": "partition"}
+    return Settings.of(given | {name.replace("__", "."): value for name, value in changes.items()})
+
+
 @contextmanager
 def without_kernels():
     """Let the JSON library read all records meanwhile."""
@@ -70,6 +76,12 @@ def records(rows, first=0, keys=None):
         key = keys[i % len(keys)] if keys else None
         result.append(Record(TOPIC, 0, i + i // 50, STAMP + 13 * i, key, value_of(list(row), id=f"r{i}")))
     return result
+
+
+def named_records(rows, names, gap=10, first=0):
+    """One record for each row, an object of names and values, so many milliseconds apart."""
+    values = (orjson.dumps(dict(zip(names, row, strict=True))) for row in rows)
+    return [Record(TOPIC, 0, first + i, STAMP + gap * i, None, value) for i, value in enumerate(values)]
 
 
 def task(given=None, context=NO_CONTEXT):

@@ -1,13 +1,10 @@
 """Records that are equal in categories, flags or zeros: each combination that separates a kind is a cluster."""
 
 import numpy as np
-import orjson
 import pytest
-from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Record
 from sklearn.metrics import adjusted_rand_score
 
-from tests.pipeline.streams import STAMP, TOPIC, payloads, task
+from tests.pipeline.streams import named_records, payloads, plain_settings, run, task
 
 KINDS = [("tcp", "SF", "80"), ("tcp", "S0", "6667"), ("udp", "SF", "53"), ("tcp", "SF", "6667"), ("tcp", "REJ", "80")]
 CATEGORIES = {"proto": ["tcp", "udp"], "state": ["SF", "S0", "REJ"], "port": ["80", "6667", "53"]}
@@ -44,13 +41,9 @@ def test_each_kind_is_a_cluster(make, kinds, least):
     rows = make(rng, kind)
     names = [*CATEGORIES, "duration", "sent", "received", "packets"] if make is not flags else list("abcd")
     names = names[: len(rows[0])]
-    given = {"input.topics": [TOPIC], "stream": "topic", "input.features": names}
-    categories = {"prepare.categories": CATEGORIES} if make is not flags else {}
-    worker, answers = task(Settings.of({**given, **categories})), []
-    for begin in range(0, n, 500):
-        values = [orjson.dumps(dict(zip(names, row, strict=True))) for row in rows[begin : begin + 500]]
-        log = [Record(TOPIC, 0, begin + i, STAMP + begin + i, None, value) for i, value in enumerate(values)]
-        answers += payloads(worker.process(log).assignments)
+    categories = {"prepare__categories": CATEGORIES} if make is not flags else {}
+    worker = task(plain_settings(stream="topic", input__features=names, **categories))
+    answers = payloads(run(worker, named_records(rows, names, gap=1), 500).assignments)
     late = [str(answer["cluster"]) for answer in answers[n // 2 :]]
     assert adjusted_rand_score(kind[-len(late) :], late) >= least
     (model,) = worker.models

@@ -1,26 +1,24 @@
 """Changes of the data through the partition task: events, their numbers, and the state that they follow from."""
 
+from functools import partial
+
 import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Record
 from resonance.pipeline.task.encode import drift_events
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.schemas import load_schema
 
 from tests.night import at_night
-from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, restored, run, task
+from tests.pipeline.streams import alike, named_records, payloads, plain_settings, restored, run, task
 
 NAMES = ["cpu", "latency_ms", "payload_kb"]
 CENTRES = np.array([[0.2, 100.0, 4.0], [0.5, 300.0, 9.0], [0.8, 500.0, 30.0]])
 SPREADS = np.array([0.02, 10.0, 1.0])
 
 
-def given(**changes):
-    common = {"input.topics": [TOPIC], "stream": "partition", "input.features": NAMES}
-    return Settings.of({**common, **{name.replace("__", "."): value for name, value in changes.items()}})
+given = partial(plain_settings, input__features=NAMES)
 
 
 def log_of(n, moved=6.0, change=4_000, keys=0, first=0):
@@ -29,12 +27,9 @@ def log_of(n, moved=6.0, change=4_000, keys=0, first=0):
     own = rng.integers(3, size=n)
     X = CENTRES[own] + SPREADS * rng.normal(size=(n, 3))
     X[change:, 1] += np.where(own[change:] == 1, moved * SPREADS[1], 0.0)
-    log = []
-    for i, row in enumerate(X.tolist()):
-        value = orjson.dumps(dict(zip(NAMES, row, strict=True))) if i % 401 != 7 else b"{}"
-        key = b"key%d" % (i % keys) if keys else None
-        log.append(Record(TOPIC, 0, first + i, STAMP + 10 * i, key, value))
-    return log
+    log = named_records(X.tolist(), NAMES, first=first)
+    log[7::401] = [record._replace(value=b"{}") for record in log[7::401]]
+    return [record._replace(key=b"key%d" % (i % keys)) for i, record in enumerate(log)] if keys else log
 
 
 def drifts(settings, log, size=700):
@@ -72,9 +67,7 @@ def test_a_feature_that_is_noisy_on_a_wave_goes_so_far_from_record_to_record():
     rng, n = np.random.default_rng(0), 6_000
     wave = 5.0 * np.sin(2 * np.pi * (np.arange(n)[:, None] / 1_440 + rng.random(3))) + 0.3 * rng.normal(size=(n, 3))
     wave[4_500:, 1] += rng.normal(size=1_500)
-    rows = (dict(zip(NAMES, row, strict=True)) for row in wave.tolist())
-    log = [Record(TOPIC, 0, i, STAMP + 60_000 * i, None, orjson.dumps(row)) for i, row in enumerate(rows)]
-    events = drifts(given(), log)
+    events = drifts(given(), named_records(wave.tolist(), NAMES, gap=60_000))
     Draft202012Validator(load_schema("drift_event")).validate(events[-1])
     (noisy,) = (
         each for event in events for one in event.get("units", ()) for each in one["features"] if "steps" in each
@@ -98,10 +91,7 @@ def test_an_event_with_long_names_lists_as_many_units_as_its_topic_takes(monkeyp
     X[3_000:] += 8.0 * SPREADS
     for length in (1, 5_000):
         names = [name * length for name in "abc"]
-        log = [
-            Record(TOPIC, 0, i, STAMP, None, orjson.dumps(dict(zip(names, row, strict=True))))
-            for i, row in enumerate(X.tolist())
-        ]
+        log = named_records(X.tolist(), names, gap=0)
         message, *_ = run(task(given(input__features=names)), log, 700).drift_events
         events[length] = orjson.loads(message.value or b"")
         assert len(message.value or b"") < 10_000 + 6 * length + 10_000
@@ -125,11 +115,6 @@ def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_sa
     assert payloads(expected.drift_events)
 
 
-def held(worker):
-    """The snapshots of every stream of a task."""
-    return list(worker.models.states())
-
-
 def test_records_that_are_learned_silently_are_watched_and_not_told():
     log = log_of(7_000)
     expected = drifts(given(), log)
@@ -146,7 +131,7 @@ def test_other_settings_of_the_watch_begin_it_anew_and_keep_the_model():
     worker = task(given())
     run(worker, log[:3_900], 500)
     for changes in ({"drift__detect": False}, {"drift__rarity": 1e9}):
-        fresh = restored(given(**changes), worker.partition_state(), held(worker))
+        fresh = restored(given(**changes), worker.partition_state(), list(worker.models.states()))
         model = fresh.models.named("p0")
         assert model.engine.state() == worker.models.named("p0").engine.state()
         assert (model.drift is None) if "drift__detect" in changes else model.drift is not None

@@ -1,27 +1,18 @@
 """Records that are far off in one of many features, a few in a row: seen, scored and alerted."""
 
 import numpy as np
-import orjson
 import pytest
-from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Record
 from sklearn.metrics import roc_auc_score
 
-from tests.pipeline.streams import STAMP, TOPIC, payloads, task
+from tests.pipeline.streams import named_records, payloads, plain_settings, run, task
 
 
-def answered(X, **given):
+def answered(X):
     """Return the assignments and the alerts of a stream."""
     names = [f"x{f}" for f in range(X.shape[1])]
-    settings = {"input.topics": [TOPIC], "stream": "topic", "input.features": names, **given}
-    worker, answers, alerts = task(Settings.of(settings)), [], []
-    for begin in range(0, len(X), 500):
-        values = [orjson.dumps(dict(zip(names, row, strict=True))) for row in X[begin : begin + 500].tolist()]
-        log = [Record(TOPIC, 0, begin + i, STAMP + 60_000 * (begin + i), None, each) for i, each in enumerate(values)]
-        outputs = worker.process(log)
-        answers += payloads(outputs.assignments)
-        alerts += payloads(outputs.alerts)
-    return {each["source"]["offset"]: each for each in answers}, alerts
+    worker = task(plain_settings(stream="topic", input__features=names))
+    outputs = run(worker, named_records(X.tolist(), names, gap=60_000), 500)
+    return {each["source"]["offset"]: each for each in payloads(outputs.assignments)}, payloads(outputs.alerts)
 
 
 def mixed(rng, n, d):

@@ -2,18 +2,13 @@
 
 import numpy as np
 import pytest
-from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.task.partition_task import PartitionTask
 from sklearn.metrics import adjusted_rand_score
 
-from tests.pipeline.streams import TOPIC, payloads, records, run
-
-NAMES = ["cpu", "latency_ms", "net.in"]
+from tests.pipeline.streams import payloads, plain_settings, records, run, task
 
 
-def made(**given):
-    settings = {"input.topics": [TOPIC], "input.features": NAMES, "stream": "partition", **given}
-    return PartitionTask(Settings.of(settings), TOPIC, 0)
+def made():
+    return task(plain_settings(input__features=["cpu", "latency_ms", "net.in"]))
 
 
 def kinds(n=600, seed=0):

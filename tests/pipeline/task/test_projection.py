@@ -1,10 +1,11 @@
 """Records of many features through the partition task: projected for the engine, described in their own features."""
 
+from functools import partial
+
 import numpy as np
 import orjson
 import pytest
 from resonance.engine import ENGINES, LabelEngine
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.encode.message_sizes import event_bytes_of
@@ -12,7 +13,7 @@ from resonance.pipeline.task.stream_task import TaskContext
 from sklearn.metrics import adjusted_rand_score
 
 from tests.night import some_at_night
-from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, restore, run, states, stored, task
+from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, plain_settings, restore, run, states, stored, task
 
 SMALL = {
     **{name: {"engine__lambda": 20, "engine__max_nodes": 12} for name in ("mlca", "mlca_i", "mlca_c")},
@@ -21,9 +22,7 @@ SMALL = {
 """Settings with which engines that see all features are quick."""
 
 
-def given(**changes):
-    common = {"input.topics": [TOPIC], "stream": "partition", "engine.name": "evq"}
-    return Settings.of({**common, **{name.replace("__", "."): value for name, value in changes.items()}})
+given = partial(plain_settings, engine__name="evq")
 
 
 def unit_vectors(n, d, k=5, seed=0):

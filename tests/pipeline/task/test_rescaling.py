@@ -1,28 +1,20 @@
 """Streams whose features change their unit, through the partition task: the scale follows, and so do the clusters."""
 
+from functools import partial
+
 import numpy as np
-import orjson
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Record
 from resonance.schemas import load_schema
 from sklearn.metrics import adjusted_rand_score
 
 from tests.night import at_night
-from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, run, task
+from tests.pipeline.streams import alike, named_records, payloads, plain_settings, run, task
 
 KEYS = [b"a", b"b"]
 
 
-def given(**changes):
-    common = {
-        "input.topics": [TOPIC],
-        "stream": "partition",
-        "input.features": ["x", "y", "z"],
-        "prepare.robust": False,
-    }
-    return Settings.of({**common, **{name.replace("__", "."): value for name, value in changes.items()}})
+given = partial(plain_settings, input__features=["x", "y", "z"], prepare__robust=False)
 
 
 def log_of(n, keys=False):
@@ -32,11 +24,9 @@ def log_of(n, keys=False):
     X = rng.random((5, 3))[own] + 0.03 * rng.normal(size=(n, 3))
     X[:, 0] = rng.random(n)
     X[n // 3 :, 0] *= 100.0
-    log = []
-    for i, row in enumerate(X):
-        value = orjson.dumps(dict(zip("xyz", row.tolist(), strict=True))) if i % 331 != 5 else b"{}"
-        log.append(Record(TOPIC, 0, i, STAMP + 10 * i, KEYS[i % 2] if keys else None, value))
-    return log, own
+    log = named_records(X.tolist(), "xyz")
+    log[5::331] = [record._replace(value=b"{}") for record in log[5::331]]
+    return [record._replace(key=KEYS[i % 2]) for i, record in enumerate(log)] if keys else log, own
 
 
 def agreement(answers, own):

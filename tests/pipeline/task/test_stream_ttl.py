@@ -278,23 +278,6 @@ def test_a_stream_that_fell_silent_in_its_earlier_life_does_so_again(monkeypatch
     assert [event["version"] for event in ends(outputs)] == [1, 2]
 
 
-def test_before_emission_streams_end_in_silence():
-    log = log_of(3)
-    cut = len(log) // 3
-    whole, latch = task(given()), log[cut].offset
-    whole.catch_up(log[:cut])
-    whole.announce()
-    outputs = run(whole, log[cut:], 13)
-    table = ClusterTable()
-    for event in payloads(outputs.cluster_events):
-        assert table.apply(event)
-        assert event["cause"]["source"]["offset"] >= latch
-    assert {*table.clusters()} == {each["id"] for name in whole.models.names for each in whole.models.clusters(name)}
-    silent = {event["stream"] for event in ends(run(task(given()), log)) if event["cause"]["source"]["offset"] < latch}
-    assert silent
-    assert ends(outputs)
-
-
 def test_ended_streams_leave_no_memory():
     log = log_from(*(silence(b"key %d" % i, 100 * i, 2) for i in range(300)))
     worker = task(given(limits__streams_in_memory=3, snapshots__records=5))
@@ -317,13 +300,14 @@ def test_versions_that_are_over_leave_no_memory():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_was_learned_from_a_file_goes_on_at_another_offset(seed):
+def test_what_was_learned_from_a_file_goes_on_at_another_offset_and_its_streams_have_ended_in_silence(seed):
     log, found = log_of(seed + 50), []
     for size in (7, 1000):
         worker = task(given())
         for start in range(0, 500, size):
             worker.catch_up(log[start : min(start + size, 500)])
         worker.announce()
+        assert not any(worker.health.events.values())
         worker.go_on_at(40)
         later = [record._replace(offset=record.offset - log[500].offset + 40) for record in log[500:]]
         outputs = run(worker, later[:100], size)
@@ -335,4 +319,5 @@ def test_what_was_learned_from_a_file_goes_on_at_another_offset(seed):
     table = ClusterTable()
     for event in payloads(outputs.cluster_events):
         assert table.apply(event)
+        assert event["cause"]["source"]["offset"] >= 40
     assert {*table.clusters()} == {each["id"] for name in fresh.models.names for each in fresh.models.clusters(name)}
