@@ -1,9 +1,6 @@
 """MLCA, MLCA-I and MLCA-C as their specification prints them, record by record, in plain numpy."""
 
 import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 def bandwidth(window):

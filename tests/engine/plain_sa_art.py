@@ -1,9 +1,6 @@
 """SA-ART and Fuzzy ART as their specification prints them: dense, record by record, in plain numpy."""
 
 import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 class PlainSAART:

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from resonance.engine import CAEA, HCAEA, ILDN
+from resonance.engine import CAEA, HCAEA, ILDN, StateError
+from resonance.engine.caea import faults
+from resonance.engine.caea.model import NEXT_ID
 
 from tests.engine.nodes import caea_nodes
 from tests.engine.plain_caea import PlainCAEA
 from tests.engine.streams import shifting
 from tests.night import at_night
-
-KINDS = ("emerged", "absorbed", "split", "vanished")
 
 
 def blobs(n, clusters=3, d=4, seed=0, spread=0.04):
@@ -146,3 +146,20 @@ def test_values_of_another_size_are_learned_anew():
     assert len(set(zip(step.cluster[late, 0].tolist(), y[late].tolist(), strict=True))) == 3
     stuck = CAEA(renew=0).learn(X)
     assert stuck.novel[late].mean() > step.novel[late].mean()
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        (NEXT_ID, "next_id of a model"),
+        (faults.CUT, "the end of a model"),
+        (faults.NUMBER, "a weight, bandwidth or record that is no finite number"),
+        (faults.KEPT, "the records that a node keeps"),
+        (faults.REST, "what is left behind the last model"),
+    ],
+)
+def test_a_fault_is_named_with_its_place(code, what):
+    text = f"the state of caea does not hold what it says it holds: {what} \\(integer 7\\)"
+    with pytest.raises(StateError, match=text):
+        faults.check_fault("caea", code, 7)
+    faults.check_fault("caea", faults.FITS, 7)

@@ -22,14 +22,6 @@ def by_label(answers, labels=(0, 1, 2)):
     return np.stack([columns.get(label, unknown) for label in labels], axis=1)
 
 
-def answered(steps):
-    """Everything that a stream was answered, as bytes."""
-    arrays = [np.concatenate([getattr(step, name) for step in steps]) for name in ("cluster", "score", "novel", "path")]
-    last = steps[-1].labels.labels
-    arrays.append(np.concatenate([by_label(step.labels, last) for step in steps]))
-    return [array.tobytes() for array in arrays]
-
-
 @pytest.mark.parametrize("vigilance", [at_night(0.3), 0.45, 0.6])
 @pytest.mark.parametrize("warmup", ["growing", "buffer"])
 def test_every_step_is_that_of_the_plain_version(form, vigilance, warmup):

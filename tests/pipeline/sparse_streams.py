@@ -1,20 +1,15 @@
 """Sparse records of both forms, and settings under which they are learned."""
 
+from functools import partial
+
 import numpy as np
 import orjson
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
 
-from tests.pipeline.streams import STAMP, TOPIC
+from tests.pipeline.streams import STAMP, TOPIC, plain_settings
 
-Entries = list[tuple[int, float]]
-"""Index and value of each entry of a record."""
-
-
-def sparse_settings(**changes):
-    """SA-ART on the path ``words``, with changes; a dot in a name is written ``__``."""
-    given = {"input.topics": [TOPIC], "input.sparse": "words", "engine.name": "sa_art", "stream": "partition"}
-    return Settings.of(given | {name.replace("__", "."): value for name, value in changes.items()})
+sparse_settings = partial(plain_settings, input__sparse="words", engine__name="sa_art")
+"""SA-ART on the path ``words``, with changes."""
 
 
 def entries(count, seed=0, vocabulary=60):

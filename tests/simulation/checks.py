@@ -34,8 +34,6 @@ OWN = {
 _sources: dict[int, DeploymentContext] = {}
 """By the identity of settings, which `given` keeps."""
 
-Written = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
-
 
 class ViolationError(Exception):
     """A promise was broken."""

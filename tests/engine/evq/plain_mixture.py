@@ -4,9 +4,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 class Limits(NamedTuple):

@@ -28,10 +28,6 @@ from tests.pipeline.task.test_clusters import compacted, there
 from tests.pipeline.task.test_partition_task import KEYS, ONE_AND_A_TREE, array_settings, changed
 
 
-def stamped(record):
-    return canonical(record.timestamp)
-
-
 def offset_of(message):
     """Offset of an output's source record."""
     headers = dict(message.headers)
@@ -117,7 +113,7 @@ def test_a_list_says_since_when_the_clusters_are_there():
     listed = payloads(run(silently(settings(), log[:700]), log[700:701]).clusters)
     assert listed
     assert {cluster["id"]: cluster["since"] for cluster in listed} == {c["id"]: began[c["id"]] for c in listed}
-    assert {cluster["time"] for cluster in listed} == {stamped(log[700])}
+    assert {cluster["time"] for cluster in listed} == {canonical(log[700].timestamp)}
 
 
 def test_a_restart_lists_once_and_a_crash_before_its_first_snapshot_changes_nothing():

@@ -1,10 +1,11 @@
 """The examples of a cluster are its best records of late, whatever the batches and the restarts."""
 
+import numpy as np
 import orjson
 import pytest
 from resonance.engine.base import Event
 from resonance.engine.state import pack, unpack
-from resonance.pipeline.task.model.examples import BLOCK_OFFSETS, EXAMPLES, ID_BYTES, _OfCluster, _Typical
+from resonance.pipeline.task.model.examples import BLOCK_OFFSETS, EXAMPLES, ID_BYTES, _OfCluster, _Typical, best_of
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION, StreamModel
 
@@ -140,6 +141,23 @@ def test_a_long_id_is_left_out_and_a_record_without_one_has_none():
     worker = task(settings())
     worker.process(records(points(600).tolist()))
     assert {each["id"] for found in examples_of(worker).values() for each in found} == {None}
+
+
+@pytest.mark.parametrize(("clusters", "levels"), [(1, 1_000), (6, 4), (40, 1_000), (400, 2)])
+def test_the_best_are_chosen(clusters, levels):
+    rng = np.random.default_rng(clusters)
+    for _ in range(20):
+        cluster = rng.integers(-1, clusters, 600)
+        score = rng.integers(0, levels, 600) / levels
+        numbers = np.flatnonzero(rng.random(clusters) < 0.5)
+        least = rng.random(len(numbers))
+        chosen = best_of(cluster, score, numbers, least)
+        bounds = dict(zip(numbers.tolist(), least.tolist(), strict=True))
+        expected = []
+        for number in range(clusters):
+            wanted = [at for at in np.flatnonzero(cluster == number) if score[at] > bounds.get(number, -1)]
+            expected += sorted(wanted, key=lambda at: (-score[at], at))[:3]
+        assert chosen == sorted(expected)
 
 
 OPTIONS = ("--topics", "features", "--name", "resonance")

@@ -112,19 +112,13 @@ def test_a_surplus_worker_is_ready_and_one_that_joins_is_not():
     assert ready(running(rebalancing=True))[0] == 503
 
 
-def test_a_worker_whose_brokers_are_away_is_not_ready_and_is_left_alone():
-    consumer = SimpleNamespace(polled=None, flow_active=True, has_coordinator=False, ends=dict)
-    code, shown = ready(running(_consumer=consumer))
-    assert (code, shown["state"]) == (503, "running")
-    assert "no broker answers" in shown["problems"][0]
-    assert get("/livez", running(_consumer=consumer))[0] == 200
-
-
-def test_a_worker_whose_commit_is_overdue_is_not_ready_and_is_left_alone():
-    status = running()
-    status.processor.overdue = lambda: "a commit has gone on for 11 s"
+@pytest.mark.parametrize(("is_away", "overdue"), [(True, ""), (False, "a commit has gone on for 11 s")])
+def test_a_worker_whose_brokers_are_away_or_late_is_not_ready_and_is_left_alone(is_away, overdue):
+    status = running(_consumer=SimpleNamespace(polled=None, flow_active=True, has_coordinator=not is_away, ends=dict))
+    status.processor.overdue = lambda: overdue
     code, shown = ready(status)
-    assert (code, shown["problems"]) == (503, ["a commit has gone on for 11 s"])
+    assert (code, shown["state"], len(shown["problems"])) == (503, "running", 1)
+    assert (overdue or "no broker answers") in shown["problems"][0]
     assert get("/livez", status)[0] == 200
 
 

@@ -51,10 +51,9 @@ def sought(made, positions=None):
     made.client._consumer.calls.clear()
 
 
-def chunk(made, first, count, value=b"v", seek=None):
-    seek = made.client.seek_number if seek is None else seek
+def chunk(made, first, count, value=b"v"):
     taken = columns(P0, range(first, first + count), value)
-    return Chunk(P0, taken, first + count, position=first, seek=seek, generation=4, waiting=0)
+    return Chunk(P0, taken, first + count, position=first, seek=made.client.seek_number, generation=4, waiting=0)
 
 
 def draining(made):
