@@ -10,17 +10,28 @@ from dataclasses import replace
 import numpy as np
 from resonance.engine.base import FloatArray
 from resonance.engine.drift import layout
-from resonance.engine.drift.changes import ChangedChannel, ChangedUnit, changed_unit, ratio_since, spreads_of, strengths
+from resonance.engine.drift.changes import (
+    ChangedChannel,
+    ChangedUnit,
+    changed_unit,
+    known_inflation,
+    ratio_since,
+    spreads_of,
+    strengths,
+)
 from resonance.engine.drift.episode import begin_episode, restart_features
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.learn import is_quiet
-from resonance.engine.drift.ranges import begin_sums
+from resonance.engine.drift.ranges import begin_channel
 from resonance.engine.drift.relations import fit_relations, forget_pairs, is_due, relation_unit
+from resonance.kernels.table import stored_fields
 
 _LONGEST = 2_048
 """Records after which a feature is still apart that has changed, at most."""
 _MOVED, _WIDER = 2.0, 3.0
 """Spreads of what is left of it by which that has moved since, in the mean, and how many times as much it varies."""
+_LONG = 8.0
+"""Inflation from which on a feature has to be farther off."""
 _ALIKE = 0.7
 """Part of how far the farthest feature is off from which another one is off alike."""
 _LEAST = 0.25
@@ -43,15 +54,29 @@ def look_at_relations(state: WatchState, rules: Rules) -> tuple[bool, ChangedUni
             first = _clearest(channels)
             state.named = first.channel + 1
             return begin_episode(state), replace(unit, channels=(first,))
-        # What was apart for as long before is no news.
+        # What was apart for as long before is no news; what others are on the way to may be.
         state.still = min(2 * state.still, _LONGEST)
-        begin_sums(state, k)
+        seen = int(state.seen[k])
+        state.check[k] = seen - layout.RANGE + max(int(state.kept[k]), layout.BASE)
+        for c in np.flatnonzero(strengths(state, k).max(axis=1) >= 1.0).tolist():
+            begin_channel(state, k, c, seen)
     elif is_due(state):
         state.refit = 2 * state.paired
         # While what is left is suspicious a change may be on its way, and the relations stay as they are.
-        if not state.watched[k] or is_quiet(state, k):
-            fit_relations(state)
+        if (not state.watched[k] or is_quiet(state, k)) and fit_relations(state):
+            _begin_left(state, rules, k)
     return False, None
+
+
+def _begin_left(state: WatchState, rules: Rules, k: int) -> None:
+    """Let the watch of what is left begin; for how long that depends on itself is known from before."""
+    known = known_inflation(state, k, rules)
+    for name in ("channel", "plain", "number", "return", "mark", "mark_time"):
+        for field, _ in stored_fields(WatchState)[name]:
+            getattr(state, field)[k] = 0
+    state.inflation[k], state.size_inflation[k] = known
+    state.check[k], state.share_check[k] = layout.BASE, layout.FIRST_SHARE
+    state.still = layout.STILL
 
 
 def _clearest(channels: Sequence[ChangedChannel]) -> ChangedChannel:
@@ -73,12 +98,15 @@ def _still_apart(state: WatchState, rules: Rules, k: int) -> FloatArray:
 
     Of those that have moved it is that of the farthest one: what it says of others is seen in these, too.
     """
-    found = strengths(state, k)
+    found, (inflation, _) = strengths(state, k), known_inflation(state, k, rules)
     for c in range(rules.d):
         s, records = state.cusum[k, c], state.seen[k] - np.array([state.onset[k, c], state.size_onset[k, c]])
         way = abs(s) / max(records[0], 1.0) + (state.allowed_up if s > 0.0 else state.allowed_down)[k, c]
         lasts = (found[c, :2] >= 1.0) & (records >= state.still)
-        found[c, :2] *= lasts & np.array([way >= _MOVED, ratio_since(state, (k, c)) >= _WIDER])
+        widened = lasts[1] & (ratio_since(state, (k, c)) >= _WIDER)
+        # What depends on itself for long strays for long, too.
+        moved = lasts[0] & (way >= _MOVED * (1.0 if widened else max(inflation[c] / _LONG, 1.0)))
+        found[c, :2] *= moved, widened
     if (most := found[:, 0].max()) > 0.0:
         found[:] = 0.0
         found[_farthest(state, rules, k), 0] = most

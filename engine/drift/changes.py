@@ -178,6 +178,15 @@ def strengths(state: WatchState, k: int) -> FloatArray:
     return np.stack((np.abs(state.cusum[k]) / limits, sizes, step_evidence(state, k)), axis=1)
 
 
+def known_inflation(state: WatchState, k: int, rules: Rules) -> tuple[FloatArray, FloatArray]:
+    """Return the inflation of each channel of a unit, of values and of absolute ones, as far as it is known; or 0."""
+    if not state.watched[k]:
+        return state.inflation[k].copy(), state.size_inflation[k].copy()
+    limits = (state.threshold[k], rules.theta), (state.size_threshold[k], rules.theta_q)
+    one, other = (np.where(limit < np.inf, limit * theta / rules.threshold, 0.0) for limit, theta in limits)
+    return one, other
+
+
 def _marked(state: WatchState, k: int, onset: int) -> Mark:
     """Return the mark at or before a record of the unit."""
     seen, level = int(state.seen[k]), 0

@@ -13,6 +13,7 @@ from resonance.engine.drift.changes import (
     ChangeKind,
     changed_unit,
     ended_unit,
+    known_inflation,
     means_of,
     spreads_of,
     strengths,
@@ -41,13 +42,9 @@ def restart_features(state: WatchState, k: int, rules: Rules, base: int) -> None
     """Keep what a unit was like, and begin to learn what it is like now."""
     state.previous[k], state.previous_spread[k] = state.old[k], state.old_spread[k]
     doublings = min(int(state.returns[k]), rules.returning)
-    for known, limit, theta in (
-        (state.inflation[k], state.threshold[k], rules.theta),
-        (state.size_inflation[k], state.size_threshold[k], rules.theta_q),
-    ):
-        # What goes to and fro depends on itself for longer than any of its baselines has shown.
-        is_known = (limit < np.inf) & (doublings == 0)
-        known[:] = np.where(is_known, limit * theta / rules.threshold, 0.0)
+    known = known_inflation(state, k, rules)
+    # What goes to and fro depends on itself for longer than any of its baselines has shown.
+    state.inflation[k], state.size_inflation[k] = known if doublings == 0 else (0.0, 0.0)
     state.old[k], state.old_spread[k], state.old_usual[k] = means_of(state, k), spreads_of(state, k), state.usual[k]
     state.whole[k] = state.power[k] = state.began[k] = state.lacked[k] = 0.0
     for name in layout.CLEARED:

@@ -48,7 +48,7 @@ MOST_CHANNELS = 8_192
 MOST_RELATED = 24  # features up to which each is compared with what the others say
 HOURS = 4  # two waves a day, each with one a quarter later, with which features are compared as with each other
 FIRST_PAIRS = 256  # records that the first relations are of
-DEPENDENT = 8.0  # inflation from which on what is left of a feature is not watched: something unseen moves it
+DEPENDENT = 32.0  # inflation from which on what is left of a feature is not watched: something unseen moves it
 STILL = 256  # records after which a feature is still apart that has changed, at least
 DOWN = 0.6  # part of its threshold that a narrowed feature needs
 

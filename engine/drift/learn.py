@@ -27,7 +27,7 @@ _LEAST_HALF = 0.1
 
 
 @jit
-def _inflation(sums, mean, variance, known, records, late, leaps, whole):
+def _inflation(sums, mean, variance, known, records, late, leaps, whole, rest):
     """Return the long-run variance by the variance, from the means of blocks; infinite where it is not known yet.
 
     `sums` are those of their squares, and of their products with the one before. `known` is what it was before the last
@@ -43,7 +43,7 @@ def _inflation(sums, mean, variance, known, records, late, leaps, whole):
         return 1.0
     lasts = correlation_time(of_blocks, cross / (blocks - 1) - mean * mean, _CORRELATED)
     t = (layout.BLOCK * of_blocks / variance) * lasts
-    if known > 0.0:
+    if known > 0.0 and not rest:
         most = min(most, 2.0 * known)
     elif t > most and not late:
         is_about = leaps > 0 and whole and lasts < _LASTS and t < 2.0 * most
@@ -153,14 +153,14 @@ def take_baseline(state, k, rules, records, base):
         own, late = own_records(state, k, i, records), records >= LATE * base
         blocks, known = (state.block_squares[k, i], state.block_products[k, i]), state.inflation[k, i]
         t = (
-            _inflation(blocks, state.mean[k, i], variance[i], known, own, late, rules.leaps, k == 0)
+            _inflation(blocks, state.mean[k, i], variance[i], known, own, late, rules.leaps, k == 0, rest)
             if own >= base
             else np.inf
         )
         # Where it is unknown for what goes to and fro, it is for absolute values, and sums that hold the feature.
         blind |= returning and t == np.inf
         t = np.inf if (blind and i >= rules.d) or (rest and t > layout.DEPENDENT) else t
-        hidden = returning and t == np.inf
+        hidden = (returning or rest) and t == np.inf
         if first or state.threshold[k, i] == np.inf or t == np.inf:
             state.cusum[k, i], state.onset[k, i] = 0.0, state.seen[k]
             state.late[k, i] = state.mean[k, i]
@@ -178,7 +178,7 @@ def take_baseline(state, k, rules, records, base):
         blocks, known = (state.size_squares[k, i], state.size_products[k, i]), state.size_inflation[k, i]
         t = np.inf
         if not hidden and own >= base:
-            t = _inflation(blocks, state.size[k, i], variance_q[i], known, own, late, rules.leaps, k == 0)
+            t = _inflation(blocks, state.size[k, i], variance_q[i], known, own, late, rules.leaps, k == 0, rest)
             t = np.inf if rest and t > layout.DEPENDENT else t
         if first or state.size_threshold[k, i] == np.inf or t == np.inf:
             state.size_cusum[k, i], state.size_onset[k, i] = 0.0, state.seen[k]

@@ -83,10 +83,16 @@ def begin_sums(state, k):
     records = max(int(state.kept[k]), layout.BASE if k else layout.STREAM_BASE)
     state.seen[k], state.check[k] = seen, seen - layout.RANGE + records
     for i in range(state.mean.shape[1]):
-        _forget(state, k, i, seen - layout.RANGE)
-        state.cusum[k, i] = state.size_cusum[k, i] = 0.0
-        state.onset[k, i] = state.size_onset[k, i] = seen
-        state.late[k, i] = state.mean[k, i]
+        begin_channel(state, k, i, seen)
+
+
+@jit
+def begin_channel(state, k, i, seen):
+    """Let a channel's sums for the next baseline, and its evidence, begin anew after so many records of its unit."""
+    _forget(state, k, i, seen - layout.RANGE)
+    state.cusum[k, i] = state.size_cusum[k, i] = 0.0
+    state.onset[k, i] = state.size_onset[k, i] = seen
+    state.late[k, i] = state.mean[k, i]
 
 
 @jit

@@ -15,7 +15,6 @@ from resonance.engine.drift import layout
 from resonance.engine.drift.layout import WatchState
 from resonance.engine.matrices import invert
 from resonance.kernels.arithmetic import inline, jit
-from resonance.kernels.table import stored_fields
 
 _CUT = 5.0
 """Spreads beyond which a value counts as one at this distance."""
@@ -130,8 +129,8 @@ def forget_pairs(state: WatchState) -> None:
     state.paired = 0
 
 
-def fit_relations(state: WatchState) -> None:
-    """Take what the features of late records say of each other; a watch of what is left begins anew."""
+def fit_relations(state: WatchState) -> bool:
+    """Take what the features of late records say of each other; return whether that is something else than before."""
     n = float(state.paired)
     means = state.sums / n
     products = np.tril(state.products) + np.tril(state.products, -1).T
@@ -143,7 +142,7 @@ def fit_relations(state: WatchState) -> None:
         # Of a machine that works relations are of other records.
         state.rest[:d] = np.where(is_rest, state.floor + _SLIGHT / state.scale, state.rest)[:d]
         state.paired, state.refit = 0, max(state.paired, layout.FIRST_PAIRS)
-        return
+        return False
     # Of the waves of a day little is known before most of one.
     varies = spreads > np.where(np.arange(len(spreads)) < d, layout.FLOOR * state.scale, _MOST_OF_DAY)
     covariance = np.where(varies[:, None] & varies, covariance, 0.0)
@@ -160,7 +159,7 @@ def fit_relations(state: WatchState) -> None:
     kept = np.array([sum((row[:, None] * row * covariance).ravel().tolist()) for row in own])
     least = np.maximum(left, _LEAST * _LEAST * spreads * spreads)
     if known.any() and (known == followed).all() and (kept <= _ABOUT * least)[known].all():
-        return  # A watch that begins anew sees nothing for a while.
+        return False  # A watch that begins anew sees nothing for a while.
     weight = -precision * left[:, None]
     says = np.abs(weight) * spreads >= _SLIGHT * spreads[:, None]
     weight = np.where(followed[:, None] & varies & says, weight * state.scale / state.scale[:, None], 0.0)
@@ -168,7 +167,7 @@ def fit_relations(state: WatchState) -> None:
     state.level[:] = [each - sum((row * at).tolist()) for each, row in zip(at.tolist(), weight, strict=True)]
     np.fill_diagonal(weight, followed.astype(np.float64))
     state.weight[:], state.width[:] = weight, _LEAST * spreads / state.scale
-    _begin_left(state)
+    return True
 
 
 def rescale_relations(state: WatchState, factor: FloatArray, shift: FloatArray) -> None:
@@ -185,16 +184,6 @@ def rescale_relations(state: WatchState, factor: FloatArray, shift: FloatArray) 
     for place in (state.floor, state.rest):
         place[:] = np.where(np.abs(place) < 1e300, place * factor + shift, place)
     state.width[:], state.scale[:] = state.width * factor, state.scale / factor
-
-
-def _begin_left(state: WatchState) -> None:
-    """Let the watch of what is left begin."""
-    k = relation_unit(state)
-    for name in ("channel", "plain", "number", "return", "mark", "mark_time"):
-        for field, _ in stored_fields(WatchState)[name]:
-            getattr(state, field)[k] = 0
-    state.check[k], state.share_check[k] = layout.BASE, layout.FIRST_SHARE
-    state.still = layout.STILL
 
 
 def inverse(matrix: FloatArray) -> FloatArray:

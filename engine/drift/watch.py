@@ -23,6 +23,7 @@ from resonance.engine.drift.layout import (
     rules_from,
 )
 from resonance.engine.drift.learn import is_quiet, learn_batch
+from resonance.engine.drift.ranges import begin_sums
 from resonance.engine.drift.relations import inverse, relation_unit, rescale_relations
 from resonance.engine.drift.steps import HELD_NOISY, is_any_stuck
 from resonance.engine.errors import ParameterError, StateError
@@ -30,7 +31,7 @@ from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import require, stored_fields
 
-REVISION: Final = 9
+REVISION: Final = 10
 """Raised with every change that alters what a watch reports, or the members of its state."""
 
 KIND: Final = "drift"
@@ -296,4 +297,7 @@ class DriftWatch(Parametrised):
         none = np.zeros(1, dtype=np.int64)
         cls(1).learn(np.zeros((1, 1)), none, none, none)
         inverse(np.eye(2))
-        is_quiet(new_state(1, 0, 0), 0)
+        watch = cls(1)
+        is_quiet(watch._state, 0)
+        begin_sums(watch._state, 0)
+        is_settling(watch._state, watch._rules)

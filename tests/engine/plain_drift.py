@@ -267,8 +267,9 @@ class PlainDrift:
             for c, (of_s, of_q, _) in zip(rest.channels, strengths, strict=True):
                 far = abs(c.S) / max(rest.number.NN - c.OS, 1.0) + (c.KU if c.S > 0 else c.KD)
                 lasts = [rest.number.NN - onset >= self.still for onset in (c.OS, c.OQ)]
-                moved = lasts[0] and of_s >= 1.0 and far >= 2.0
                 wider = lasts[1] and of_q >= 1.0 and self.ratio(rest, c) >= 3.0
+                least = 2.0 * (1.0 if wider else max(self.known_inflation(rest, c)[0] / 8.0, 1.0))
+                moved = lasts[0] and of_s >= 1.0 and far >= least
                 clear.append((of_s if moved else 0.0, of_q if wider else 0.0))
             off = [(c.E - c.MU) * c.RHO * bool(known.weight[i][i]) for i, c in enumerate(rest.channels[: self.d])]
             most, n, way = max(s for s, _ in clear), known.paired - self.before[0], [0.0] * self.d
@@ -291,7 +292,11 @@ class PlainDrift:
                     found.append([3, self.t - 1, i, change, -e, before + usual, now + usual, spread, ratio, 0])
             if not found:
                 self.still = min(2 * self.still, 2048)
-                self.begin_sums(rest)
+                n = rest.number.NN
+                rest.number.CHECK = n - 32 + max(int(rest.back.KEPT), rest.base)
+                for c, pair in zip(rest.channels, strengths, strict=True):
+                    if max(pair) >= 1.0:
+                        self.begin_channel(c, n)
                 return
             self.named = 1 + int(max(found, key=lambda row: abs(row[6] - row[5]) / row[7] + row[8])[2])
             top = max(found, key=lambda row: abs(row[6] - row[5]) / row[7] + row[8])
@@ -311,6 +316,8 @@ class PlainDrift:
             known.refit = 2 * known.paired
             if not (rest.number.WATCHED and suspicious) and known.fit():
                 self.rest, self.still = self.unit(128), 256
+                for new, old in zip(self.rest.channels, rest.channels, strict=True):
+                    new.TAUS, new.TAUQ = self.known_inflation(rest, old)
 
     def changing(self) -> bool:
         return self.opened and any(unit.number.FLAG or unit.number.RFLAG for unit in self.every)
@@ -595,15 +602,11 @@ class PlainDrift:
             elif self.ordinary <= number.RETURNS:
                 up = down = far / sqrt(self.d)
             own = n - c.FROM - c.LACK
-            t = (
-                self.inflation(own, c.BYY, c.BYP, c.MU, var, c.TAUS, late, unit is self.units[0])
-                if own >= unit.base
-                else inf
-            )
+            t = self.inflation(own, c.BYY, c.BYP, c.MU, var, c.TAUS, late, unit) if own >= unit.base else inf
             blind = blind or (returning and t == inf)
-            if (blind and i >= self.d) or (unit is self.rest and t > 8.0):
+            if (blind and i >= self.d) or (unit is self.rest and t > 32.0):
                 t = inf
-            hidden = returning and t == inf
+            hidden = (returning or unit is self.rest) and t == inf
             if first or inf in (c.HS, t):
                 c.S, c.OS, c.E = 0.0, float(number.NN), c.MU
             own = max(own, 1.0)
@@ -620,8 +623,8 @@ class PlainDrift:
                 c.BACK = c.BACK if half > 0 else -c.BACK
             t = inf
             if not hidden and own >= unit.base:
-                t = self.inflation(own, c.BAA, c.BAP, c.AL, va, c.TAUQ, late, unit is self.units[0])
-                t = inf if unit is self.rest and t > 8.0 else t
+                t = self.inflation(own, c.BAA, c.BAP, c.AL, va, c.TAUQ, late, unit)
+                t = inf if unit is self.rest and t > 32.0 else t
             if first or inf in (c.HQ, t):
                 c.Q, c.OQ = 0.0, float(number.NN)
             c.KQ = 0.5 * self.step + 3 * sqrt(min(t, own) / own) + max(up, down) * c.BE
@@ -692,9 +695,12 @@ class PlainDrift:
         number.NN -= (number.NN - 32) % 8
         number.CHECK = number.NN - 32 + max(int(unit.back.KEPT), unit.base)
         for c in unit.channels:
-            c.FROM, c.LACK, c.BY, c.BA = float(number.NN - 32), 0.0, 0.0, 0.0
-            c.SY = c.SYY = c.SA = c.W = c.WW = c.PY = c.PA = c.BYY = c.BYP = c.BAA = c.BAP = 0.0
-            c.S, c.Q, c.OS, c.OQ, c.E = 0.0, 0.0, float(number.NN), float(number.NN), c.MU
+            self.begin_channel(c, number.NN)
+
+    def begin_channel(self, c: Any, n: int) -> None:
+        c.FROM, c.LACK, c.BY, c.BA = float(n - 32), 0.0, 0.0, 0.0
+        c.SY = c.SYY = c.SA = c.W = c.WW = c.PY = c.PA = c.BYY = c.BYP = c.BAA = c.BAP = 0.0
+        c.S, c.Q, c.OS, c.OQ, c.E = 0.0, 0.0, float(n), float(n), c.MU
 
     def restore(self, unit: Unit) -> None:
         number, back = unit.number, unit.back
@@ -758,7 +764,7 @@ class PlainDrift:
         return 1.0 if not self.leaps else max(1.0, theta * (1.0 + 2.0 * k * b / 3.0) / (2.0 * k * 1.15))
 
     def inflation(
-        self, n: float, total: float, cross: float, mean: float, var: float, known: float, late: bool, whole: bool
+        self, n: float, total: float, cross: float, mean: float, var: float, known: float, late: bool, unit: Unit
     ) -> float:
         m, most = int(n // 8), n / 32
         if self.leaps and known > most:
@@ -768,7 +774,8 @@ class PlainDrift:
             return 1.0
         r = clip((cross / (m - 1) - mean * mean) / vb, 0.0, 0.9)
         t = (8 * vb / var) * ((1 + r) / (1 - r))
-        if known > 0:
+        whole = unit is self.units[0]
+        if known > 0 and unit is not self.rest:
             most = min(most, 2 * known)
         elif t > most and not late:
             return t * (t / most) ** 2 if self.leaps and whole and r < 0.9 and t < 2 * most else inf
@@ -900,14 +907,20 @@ class PlainDrift:
             new = SimpleNamespace(**dict.fromkeys(FIELDS + PLAIN, 0.0))
             new.PREV, new.PREVS = c.OLD, c.OLDS
             new.OLD, new.OLDS = c.C + c.MU / c.G, 1.0 / (c.RHO * c.G)
-            new.TAUS = 0.0 if doublings or inf == c.HS else c.HS * self.theta / self.limit
-            new.TAUQ = 0.0 if doublings or inf == c.HQ else c.HQ * self.theta_q / self.limit
+            new.TAUS, new.TAUQ = (0.0, 0.0) if doublings else self.known_inflation(unit, c)
             new.HLO, new.HHI = c.HLO, c.HHI
             new.U = new.OLDU = c.U
             unit.channels[place] = new
         number = unit.number
         number.NN, number.WATCHED, number.FLAG = 0, 0, 1
         number.CHECK = unit.base * 2**doublings
+
+    def known_inflation(self, unit: Unit, c: Any) -> tuple[float, float]:
+        if not unit.number.WATCHED:
+            return c.TAUS, c.TAUQ
+        limits = (c.HS * self.theta, c.HQ * self.theta_q)
+        one, other = (0.0 if limit == inf else limit / self.limit for limit in limits)
+        return one, other
 
     def event(self, kind: int, units: int, offset: int) -> None:
         self.rows.append([1, self.t - 1, kind, self.seq, units, offset, len(self.centres)])

@@ -96,6 +96,30 @@ def test_what_is_less_at_each_hour_of_a_day_is_seen(seed):
     assert channel.after < 0.85 * channel.before
 
 
+def slow_machine(seed, n=12_000):
+    """Return load, two temperatures that follow it by some twenty records and wander themselves, and the air."""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=(5, n)) * np.array([0.17, 0.02, 0.02, 0.04, 0.0])[:, None]
+    load, mass, oil, air, slow = (np.zeros(n) for _ in range(5))
+    for i in range(1, n):
+        load[i], air[i] = 0.985 * load[i - 1] + noise[0, i], 0.998 * air[i - 1] + noise[3, i]
+        mass[i], oil[i] = 0.8 * mass[i - 1] + noise[1, i], 0.8 * oil[i - 1] + noise[2, i]
+        slow[i] = slow[i - 1] + 0.05 * (load[i] - slow[i - 1])
+    return np.column_stack((load, slow + 0.2 * air + mass, 0.6 * slow + 0.1 * air + oil, air))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_slow_is_compared_too_and_by_itself_is_no_change(seed):
+    """What is left of a temperature that follows late depends on itself for longer than a clean sensor."""
+    X = slow_machine(seed)
+    assert not beside(seen(X))
+    X[6_000:, 1] += 0.8
+    found = beside(seen(X))
+    assert found and 6_000 < found[0][0] < 8_500
+    assert {channel for _, channel, *_ in found} == {1}
+    assert found[-1][3] - found[-1][2] == pytest.approx(0.8, abs=0.1)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_what_follows_late_for_a_while_is_no_change(seed):
     X, rng = machine(seed, n=12_000), np.random.default_rng(seed)
