@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 from resonance.engine.base import FloatArray
-from resonance.pipeline.files.kinds import AGAIN, GRID
+from resonance.pipeline.files.clocks import AGAIN
+from resonance.pipeline.files.kinds import GRID
 from resonance.pipeline.files.proofs import in_runs, restarts_with, rows_in, values_of
 from resonance.pipeline.files.survey import FEW, HEAD, FileSurvey
 from resonance.pipeline.json_paths import ABSENT

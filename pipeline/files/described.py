@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from resonance.pipeline.config.fields import FIELD
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import first_of, nearest
-from resonance.pipeline.files.kinds import Kinds, is_constant, is_rfc3339
+from resonance.pipeline.files.clocks import is_rfc3339
+from resonance.pipeline.files.kinds import Kinds, is_constant
 from resonance.pipeline.files.notes import Note, hardly_varying, missing_in, notes_on_numbers, notes_on_times
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.sources import source_of

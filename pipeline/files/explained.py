@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from resonance.engine.base import FloatArray, IntArray
 from resonance.pipeline.errors import some_of
-from resonance.pipeline.files.kinds import FEWEST, Kinds, grows, is_constant, is_counter, last, names_kinds
+from resonance.pipeline.files.kinds import Kinds, grows, is_constant, is_counter, last, names_kinds
 from resonance.pipeline.files.proofs import values_of
-from resonance.pipeline.files.survey import FileSurvey
+from resonance.pipeline.files.survey import FEWEST, FileSurvey
 from resonance.pipeline.json_paths import ABSENT
 
 MOST: Final = 0.5

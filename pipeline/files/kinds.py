@@ -2,23 +2,21 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
+from resonance.pipeline.files.clocks import AGAIN, as_clock, is_epoch, tells_time
+from resonance.pipeline.files.proofs import goes_forward
 from resonance.pipeline.files.rows import as_number
-from resonance.pipeline.files.survey import FEW, Column, FileSurvey
+from resonance.pipeline.files.survey import FEW, FEWEST, Column, FileSurvey, texts_with_digits
 from resonance.pipeline.json_paths import parse_path
-from resonance.pipeline.timestamps import SECONDS, TimeTexts, milliseconds
 
 MAX_STRANGE: Final = 0.1
 """Largest share of values that are no number in a column of numbers, unless they are a few words."""
 
 FEW_WORDS: Final = 3
 """Most texts without a digit, such as N/A, that stand for missing numbers where a tenth are numbers."""
-
-FEWEST: Final = 100
-"""Fewest records after which equal values are no accident."""
 
 NEARLY_ALL: Final = 0.99
 """Share of one value beyond which a column has no range: the scale ends at the 1st and the 99th percentile."""
@@ -28,9 +26,6 @@ RARELY: Final = 0.9
 
 GRID: Final = 5
 """Fewest integers on an even grid that count as an amount; fewer may name kinds."""
-
-AGAIN: Final = 50
-"""Changes of a counter for each fall, at least; of anything else about half are falls."""
 
 RISES: Final = 1_000
 """The same of any numbers: what is measured goes down as it has come up, and in more than one step."""
@@ -46,8 +41,6 @@ NEAR_NORTH: Final = 30
 
 _ID = re.compile(r"(.*[ ._-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
 _COUNTER = re.compile(r"(?i)index|row|nr|no|#")
-_TIME = re.compile(r"(?i)(.*[ ._-])?(time|timestamp|ts|date|datetime|at|when|day)|.*time(stamp)?|.*date")
-_STARTS = re.compile(r"(?i)(.*[ ._-])?(start|begin|end|first|last|epoch|created|received)(ed|ing|[ ._-]?seen)?")
 _LABEL = re.compile(
     r"(?i)(.*[ _-])?(label|target|class|truth|anomaly|outlier|novelty|change_?point|fault|failure|fraud|attack"
     r"|intrusion|outcome)(s|_?type|_?cat(egory)?)?|.*[a-z]Label"
@@ -95,22 +88,6 @@ _DIRECTION = re.compile(
 )
 _LATITUDE = re.compile(r"(?i)(.*[ ._-])?(lat|latitude)([ ._-]?deg(rees)?)?")
 _LONGITUDE = re.compile(r"(?i)(.*[ ._-])?(lon|long|lng|longitude)([ ._-]?deg(rees)?)?")
-_DIGIT = re.compile("[0-9]")
-_DATE = re.compile(r"[0-9]{4}([./-])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2[0-9]{2,4}")
-_CLOCK = re.compile(rf"(?:{_DATE.pattern})(?:[T ,]+[0-9]{{1,2}}:.*)?")
-_OF_DAY = re.compile(r"(?i)[0-9]{1,2}([:.])[0-9]{2}(\1[0-9]{2}(\.[0-9]+)?)?( ?[ap]m)?")
-_DAYS: Final = (
-    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d"),
-    *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d %Y", "%b %d, %Y", "%d %B %Y"),
-)
-_TIMES: Final = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f", "%H.%M.%S", "%H.%M", "%I:%M:%S %p", "%I:%M %p")
-_WHOLE: Final = (*_DAYS, "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y")
-_FORMS: Final = (*(f"{day} {time}" for day in _DAYS for time in _TIMES), *_WHOLE)
-_OF_DIGITS: Final = {8: ("%Y%m%d",), 12: ("%Y%m%d%H%M",), 14: ("%Y%m%d%H%M%S",)}
-"""Forms of digits alone, by their number."""
-
-_SCALES: Final = [range(10**9 * unit, 4 * 10**9 * unit) for unit in (1, 10**3, 10**6, 10**9)]
-"""Numbers that count as a time, and not as a duration, where the name is one of a time: from 2001 to 2096."""
 
 
 class Kinds:
@@ -130,9 +107,14 @@ class Kinds:
         self.unsure = [path for path in self.labels if path not in named]
         """Labels only because they are 0 and 1, as a state may be."""
         known = {*self.ids, *self.labels}
-        clocks = [path for path, column in columns if path not in known and _tells_time(last(path), column)]
-        self.clocks = sorted(clocks, key=lambda path: (*_as_clock(seen.columns[path]), path))
-        """Of times, by name or by texts that are times, the times of the records first; not all can be read."""
+        clocks = [path for path, column in columns if path not in known and tells_time(last(path), column)]
+        if not clocks:
+            epochs = (path for path, column in columns if path not in known and is_epoch(last(path), column))
+            clocks = [path for path in epochs if goes_forward(seen, path)]
+            # Of several one may count something else.
+            clocks = clocks if len(clocks) == 1 else []
+        self.clocks = sorted(clocks, key=lambda path: (*as_clock(seen.columns[path]), path))
+        """Of times, by name or by what they look like, the times of the records first; not all can be read."""
         known |= {*self.clocks}
         self.numbers = [path for path, column in columns if path not in known and _is_number(column)]
         """Of numbers, apart from a few texts."""
@@ -141,58 +123,6 @@ class Kinds:
 def last(path: str) -> str:
     """Return the name at the end of a path."""
     return parse_path(path)[-1]
-
-
-def texts_with_digits(column: Column) -> list[str]:
-    """Return an example of each shape of the texts with a digit."""
-    return [text for text in column.shapes.values() if _DIGIT.search(text)]
-
-
-def words(column: Column) -> list[str]:
-    """Return the texts without a digit, as far as they are known."""
-    return sorted(text for text in column.shapes.values() if not _DIGIT.search(text))
-
-
-def is_rfc3339(column: Column) -> bool:
-    """Return whether `input.time_path` can read the times of a column."""
-    return _reads(texts_with_digits(column), TimeTexts().__getitem__) and _is_within(column, _SCALES[1:2])
-
-
-def is_time(column: Column) -> bool:
-    """Return whether they can become Kafka timestamps."""
-    return _reads(texts_with_digits(column), milliseconds) and _is_within(column, _SCALES[1:])
-
-
-def time_forms(column: Column) -> list[str]:
-    """Return the forms in which the times of a column are written, as options take them, by the first and each day."""
-    if len(_epochs(column)) == len(column.sample) and _is_within(column, _SCALES[:1]):
-        return [SECONDS]
-    texts = [text for value in column.sample if _DIGIT.search(text := str(value))]
-    return _that_fit_the_days(_forms_of(texts), column, texts)
-
-
-def is_date(column: Column) -> bool:
-    """Return whether the first texts of a column are dates without a time of day."""
-    return column.only(str) and all(map(_DATE.fullmatch, column.sample))
-
-
-def is_time_of_day(column: Column) -> bool:
-    """Return whether the first texts of a column are times of a day."""
-    return column.only(str) and all(map(_OF_DAY.fullmatch, column.sample))
-
-
-def times_of(seen: FileSurvey, path: str) -> tuple[str, ...]:
-    """Return a column of times, and behind one of dates the first one of times of the day."""
-    of_day = (each for each, column in seen.columns.items() if is_time_of_day(column))
-    return (path, *([*of_day][:1] if is_date(seen.columns[path]) else []))
-
-
-def forms_together(day: Column, time: Column) -> list[str]:
-    """Return the forms in which dates and times of a day are written, one behind the other; ``""`` for ISO 8601."""
-    times = [value for value in time.sample if value]
-    days = [f"{each} {times[0]}" for each in day.sample if each]
-    texts = days + [f"{day.sample[0]} {each}" for each in times]
-    return [""] if _reads(texts, milliseconds) else _that_fit_the_days(_forms_of(texts), day, days)
 
 
 def is_constant(column: Column, records: int) -> bool:
@@ -326,33 +256,6 @@ def _names_records(name: str, column: Column) -> bool:
     return bool(_ID.fullmatch(name)) or (bool(_COUNTER.fullmatch(name)) and column.unique)
 
 
-def _tells_time(name: str, column: Column) -> bool:
-    if column.only(int, float):
-        if not (_TIME.fullmatch(name) or _STARTS.fullmatch(name)):
-            return False
-        digits = column.only(int) and bool(_forms_of(list(map(str, column.sample))))
-        return digits or any(_is_within(column, [those]) for those in _SCALES)
-    texts, is_named = texts_with_digits(column), bool(_TIME.fullmatch(name))
-    # Some may be milliseconds, others texts.
-    fits = column.only(str) or (column.only(str, int, float) and is_named and _is_within(column, _SCALES))
-    return fits and bool(texts) and (is_named or all(map(_CLOCK.fullmatch, texts)))
-
-
-def _as_clock(column: Column) -> tuple[bool, int, bool, int, int]:
-    """Return what orders columns of times: what can be read, then what follows the records, and differs most often.
-
-    Times of the day come last: dates are joined with them.
-    """
-    falls = column.changes if column.falls is None else column.falls
-    return (
-        is_time_of_day(column),
-        -is_rfc3339(column) - is_time(column),
-        AGAIN * falls > column.changes,
-        -column.changes,
-        falls,
-    )
-
-
 def _is_number(column: Column) -> bool:
     wordy = len(column.words) <= FEW_WORDS and column.strange == column.kinds[str] and not texts_with_digits(column)
     return column.numbers > 0 and column.strange <= column.present * (1 - MAX_STRANGE if wordy else MAX_STRANGE)
@@ -369,41 +272,3 @@ def _is_label(name: str, column: Column) -> bool:
     # Where most have none, two or more of several numbers count how many there were.
     counts = bool(_COUNTED.fullmatch(name)) and len(column.few) > 2 and column.common == 0 == column.low.value
     return bool(_LABEL.fullmatch(name)) and (few or column.only(bool) or whole) and not counts
-
-
-def _forms_of(texts: Sequence[str]) -> list[str]:
-    forms = _OF_DIGITS.get(len(texts[0]), ()) if all(map(str.isdigit, texts)) else _FORMS
-    return [form for form in forms if _reads(texts, _reader(form))]
-
-
-def _that_fit_the_days(forms: list[str], column: Column, texts: Sequence[str]) -> list[str]:
-    """Return the forms that read the most days of all records: those of the first ones may have two readings."""
-    found = _DATE.match(texts[0]) if len(forms) > 1 else None
-    if found is None:
-        return forms
-    days = {day[0] for start in column.starts if (day := _DATE.match(start))}
-    unread = {form: sum(not _reads([day + texts[0][found.end() :]], _reader(form)) for day in days) for form in forms}
-    return [form for form in forms if unread[form] == min(unread.values())]
-
-
-def _reader(form: str) -> Callable[[Any], object]:
-    return lambda text: milliseconds(text, form)
-
-
-def _reads(values: Iterable[Any], read: Callable[[Any], object]) -> bool:
-    try:
-        for value in values:
-            read(value)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_within(column: Column, scales: Sequence[range]) -> bool:
-    """Return whether the first numbers of a column, or texts of digits, are times of these units."""
-    return all(any(number in those for those in scales) for number in _epochs(column))
-
-
-def _epochs(column: Column) -> list[int]:
-    """Return the first numbers of a column, and texts of digits, which may be times since 1970."""
-    return [int(value) for value in column.sample if type(value) in (int, float) or str(value).isdigit()]

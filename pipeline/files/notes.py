@@ -8,24 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from resonance.pipeline.errors import counted, some_of
+from resonance.pipeline.files.clocks import forms_together, is_rfc3339, is_time, time_forms, times_of
 from resonance.pipeline.files.date_order import forms_in_order
-from resonance.pipeline.files.kinds import (
-    FEWEST,
-    Kinds,
-    forms_together,
-    is_direction,
-    is_rfc3339,
-    is_time,
-    is_version,
-    texts_with_digits,
-    time_forms,
-    times_of,
-    words,
-)
+from resonance.pipeline.files.kinds import Kinds, is_direction, is_version
 from resonance.pipeline.files.proofs import rows_of
 from resonance.pipeline.files.rows import Columns, as_number, without_unit
 from resonance.pipeline.files.sources import SourceColumn, comes_again
-from resonance.pipeline.files.survey import FEW, Column, Edge, FileSurvey
+from resonance.pipeline.files.survey import FEW, FEWEST, Column, Edge, FileSurvey, texts_with_digits, words
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 
 NOTHING: Final = Columns()

@@ -10,8 +10,8 @@ from statistics import median
 from typing import Any, Final
 
 import orjson
-from resonance.pipeline.files.kinds import FEWEST, forms_together, is_time, time_forms, times_of
-from resonance.pipeline.files.survey import Column, FileSurvey
+from resonance.pipeline.files.clocks import AGAIN, forms_together, is_time, time_forms, times_of
+from resonance.pipeline.files.survey import FEWEST, Column, FileSurvey
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 from resonance.pipeline.timestamps import timestamp_of
 
@@ -50,6 +50,26 @@ def times_come_again(found: Sequence[tuple[Any, ...]]) -> bool:
     pairs = sum(count * (count - 1) // 2 for count in times.values())
     alike = sum(count * count for count in Counter(row[1:] for row in found).values()) / len(found) ** 2
     return again <= UNLIKELY * pairs * alike
+
+
+def goes_forward(seen: FileSurvey, path: str) -> bool:
+    """Return whether times hardly ever go back, in the file or for each name of a column."""
+    column = seen.columns[path]
+    if column.falls is not None and AGAIN * column.falls <= column.changes:
+        return True
+    others = (each for each, names in seen.columns.items() if each != path and names.counts is not None)
+    return any(_goes_forward(list(rows_of(seen, each, path))) for each in others)
+
+
+def _goes_forward(found: Sequence[tuple[Any, Any]]) -> bool:
+    latest: dict[Any, Any] = {}
+    compared = falls = 0
+    for name, value in found:
+        if name in latest:
+            compared += 1
+            falls += value < latest[name]
+        latest[name] = value
+    return compared >= FEWEST and AGAIN * falls <= compared
 
 
 def begins_again(seen: FileSurvey, path: str, clock: str) -> bool:

@@ -8,18 +8,9 @@ from itertools import combinations, pairwise
 from statistics import median
 from typing import Any, Final, NamedTuple
 
+from resonance.pipeline.files.clocks import is_time_of_day, times_of
 from resonance.pipeline.files.explained import actor_of, made_by
-from resonance.pipeline.files.kinds import (
-    FEWEST,
-    Kinds,
-    grows,
-    is_constant,
-    is_counter,
-    is_marked,
-    is_time_of_day,
-    last,
-    times_of,
-)
+from resonance.pipeline.files.kinds import Kinds, grows, is_constant, is_counter, is_marked, last
 from resonance.pipeline.files.proofs import (
     ALIKE,
     begins_again,
@@ -35,7 +26,7 @@ from resonance.pipeline.files.proofs import (
     values_of,
 )
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.files.survey import FEW, HEAD, Column, FileSurvey
+from resonance.pipeline.files.survey import FEW, FEWEST, HEAD, Column, FileSurvey
 
 COMES_AGAIN: Final = 500
 """Records of a source, on average, from which on a model of its own is suggested: after 200 it begins to answer."""

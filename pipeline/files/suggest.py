@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from resonance.pipeline.config.file import as_toml, written
 from resonance.pipeline.errors import some_of
+from resonance.pipeline.files.clocks import is_rfc3339, times_of
 from resonance.pipeline.files.counters import grows_within, jumping_back
 from resonance.pipeline.files.explained import explaining, no_products
 from resonance.pipeline.files.kinds import (
@@ -20,14 +21,12 @@ from resonance.pipeline.files.kinds import (
     is_marked,
     is_prose,
     is_rare_flag,
-    is_rfc3339,
     is_status,
     is_version,
     last,
     names_each,
     names_kinds,
     positions_in,
-    times_of,
 )
 from resonance.pipeline.files.notes import (
     NOTHING,

@@ -1,5 +1,6 @@
 """What the columns of many records hold, in one pass and bounded memory: kinds of values, gaps, categories, ids."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, islice
@@ -13,6 +14,9 @@ SAMPLE: Final = 500
 
 FEW: Final = 12
 """Most different texts, or integers, of a column that counts as a category."""
+
+FEWEST: Final = 100
+"""Fewest records after which equal values are no accident."""
 
 MAX_COLUMNS: Final = 5_000
 """Most columns that are surveyed; objects with a name for each thing have any number of them."""
@@ -38,6 +42,7 @@ START: Final = 10
 RESTLESS: Final = 20
 """Values for each change, or for each fall, at least, where it may be that of a single record that comes late."""
 
+DIGIT = re.compile("[0-9]")
 _SHAPE: Final = str.maketrans("123456789", "000000000")
 
 
@@ -282,6 +287,16 @@ def _strays(values: Sequence[Any]) -> int:
         is_after = one == other != stray and not is_after
         count += is_after
     return count
+
+
+def texts_with_digits(column: Column) -> list[str]:
+    """Return an example of each shape of the texts with a digit."""
+    return [text for text in column.shapes.values() if DIGIT.search(text)]
+
+
+def words(column: Column) -> list[str]:
+    """Return the texts without a digit, as far as they are known."""
+    return sorted(text for text in column.shapes.values() if not DIGIT.search(text))
 
 
 class FileSurvey:

@@ -2,7 +2,8 @@
 
 from collections.abc import Collection
 
-from resonance.pipeline.files.kinds import Kinds, is_time_of_day
+from resonance.pipeline.files.clocks import is_time_of_day
+from resonance.pipeline.files.kinds import Kinds
 from resonance.pipeline.files.survey import MAX_SOURCES, Column, FileSurvey
 
 
