@@ -74,7 +74,8 @@ _NAMING = re.compile(
     r"|shift|schicht|year|month|day|week|week_?day|day_?of_?(week|month|year)|hour|minute"
 )
 _NUMBERED = re.compile(
-    r"(?i)(.*[^a-z])?(bin|iin|zip|plz|ean|gtin|upc|iban|imei|imsi|msisdn|mmsi|imo)|code|number"
+    r"(?i)(.*[^a-z])?(bin|iin|zip|plz|ean|gtin|upc|iban|imei|imsi|msisdn|mmsi|imo|rfid|badge|barcode)|code"
+    r"|number|serial|.*nummer"
     r"|.*[a-z](?-i:Code|Number|No|Nr|Bin|Zip|Plz)"
 )
 """What numbers many things, such as cards; a few integers may be as many pieces."""

@@ -10,6 +10,7 @@ from resonance.pipeline.errors import some_of
 from resonance.pipeline.files.clocks import is_rfc3339, times_of
 from resonance.pipeline.files.counters import grows_within, jumping_back
 from resonance.pipeline.files.explained import explaining, no_products
+from resonance.pipeline.files.identities import named_by, same_for_each
 from resonance.pipeline.files.kinds import (
     Kinds,
     grows,
@@ -164,7 +165,8 @@ def suggest(
     # What counts for each oven does so whatever the key is, and whatever it bakes.
     each = [paths for own in (sources, source.paths if source else ()) for paths in (no_products(own), own)]
     counting = [paths for paths in dict.fromkeys(each) if paths and seen.columns.keys() >= {*paths}]
-    left_out = {} if as_array else _left_out(seen, numbers, sources, counting)
+    models = source.paths if source and source.certain and not columns.key else columns.key
+    left_out = {} if as_array else _left_out(seen, numbers, sources, counting, comes_again(seen, models))
     features = arrays[0] if as_array else [path for path in numbers if path not in left_out]
     if chosen is not None:
         as_array, features = chosen in arrays, chosen if isinstance(chosen, str) else [*chosen]
@@ -264,14 +266,24 @@ def _of_label(column: Column, is_unsure: bool) -> str:
 
 
 def _left_out(
-    seen: FileSurvey, numbers: Sequence[str], sources: Sequence[str], counting: Sequence[Sequence[str]]
+    seen: FileSurvey,
+    numbers: Sequence[str],
+    sources: Sequence[str],
+    counting: Sequence[Sequence[str]],
+    has_models: bool,
 ) -> dict[str, str]:
     """Return why columns of numbers make bad features, by path; nothing where no other column would be left.
 
-    `counting` are the columns, or several together, of whose names each may have counters of its own.
+    `counting` are the columns, or several together, of whose names each may have counters of its own; `has_models` says
+    whether each source has a model.
     """
     found = {}
     positions = positions_in(numbers) if counting else ()
+
+    def is_own(path: str) -> bool:
+        # To a model of all sources a rated power says which of them are alike, but no id does.
+        return has_models or (seen.columns[path].only(int) and len(seen.columns[path].few) > FEW)
+
     for path in numbers:
         column = seen.columns[path]
         if is_constant(column, seen.records):
@@ -280,6 +292,8 @@ def _left_out(
             found[path] = OF_THE_KEY
         elif is_version(path, column):
             found[path] = "names a version"
+        elif sources and is_own(path) and same_for_each(seen, path, sources):
+            found[path] = f"the same in all records of each {' and '.join(sources)}"
         elif 2 * column.present < seen.records:
             found[path] = f"missing in {seen.records - column.present:,} of {seen.records:,} records"
         elif is_counter(column, seen.records):
@@ -296,6 +310,8 @@ def _left_out(
             found[path] = "a direction in degrees, where 359 is beside 1: its sine and its cosine make features"
         elif path in positions:
             found[path] = "where it is"
+        elif reason := named_by(seen, path):
+            found[path] = reason
         elif is_code(column, seen.records):
             found[path] = f"{len(column.few)} different integers, which may name kinds"
         elif is_status(path, column, seen.records):

@@ -32,8 +32,8 @@ def source(rows):
     return source_of(seen, Kinds(seen))
 
 
-def noted(rows, columns=None):
-    return suggest(surveyed(rows), columns or Columns())
+def noted(rows, columns=None, chosen=None):
+    return suggest(surveyed(rows), columns or Columns(), chosen)
 
 
 def labels(rows):
