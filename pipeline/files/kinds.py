@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -68,6 +68,14 @@ _CODE = re.compile(
     r"|.*[a-z](?-i:Status|State|Mode|Flags?|Code)"
 )
 """What numbers the states of something."""
+_GOOD = re.compile(r"(?i)ok(ay)?|good|pass(ed)?|success(ful)?|normal|healthy|i\.?o\.?|gut|bestanden|valid|correct")
+_BAD = re.compile(
+    r"(?i)(not[ _-]?|n)ok(ay)?|bad|fail(ed|ure)?|error|fault(y)?|defect(ive)?|reject(ed)?|scrap|broken|anomal(y|ous)"
+    r"|abnormal|unhealthy|n\.?i\.?o\.?|schlecht|defekt|fehler(haft)?|ausschuss|invalid|incorrect|damaged"
+)
+"""What says of a record that it was good, or that it was not."""
+_YES = re.compile(r"(?i)y(es)?|ja?|si|oui|1")
+_NO = re.compile(r"(?i)no?|nein|non|0")
 _NAMING = re.compile(
     r"(?i)(.*[^a-z])?([sd](rc|st)?_?port|port|(orig|resp)_p|(zip|postal)([ _-]?code)?|post[ _-]?code|fips)"
     r"|.+[ _.-](code|number|no|nr)"
@@ -105,8 +113,13 @@ class Kinds:
         measured = any(_STATE.fullmatch(last(path)) for path in flags)
         if not self.labels and len(flags) == 1 and not measured and seen.records >= FEWEST:
             self.labels = flags
+        answers = [path for path, column in columns if _is_of(column, [_YES, _NO]) and not _STATE.fullmatch(last(path))]
+        if not self.labels and not flags and len(answers) == 1 and seen.records >= FEWEST:
+            self.labels = answers
+        verdicts = [path for path, column in columns if _is_of(column, [_GOOD, _BAD]) and seen.records >= FEWEST]
+        self.labels += [path for path in verdicts if path not in self.labels and not _QUALITY.fullmatch(last(path))]
         self.unsure = [path for path in self.labels if path not in named]
-        """Labels only because they are 0 and 1, as a state may be."""
+        """Labels only because they are 0 and 1, or good and bad, as a state may be."""
         known = {*self.ids, *self.labels}
         clocks = [path for path, column in columns if path not in known and tells_time(last(path), column)]
         if not clocks:
@@ -264,6 +277,13 @@ def _is_number(column: Column) -> bool:
 
 def _is_flag(path: str, column: Column, records: int) -> bool:
     return column.few == {0, 1} and column.only(int, float) and not is_status(path, column, records)
+
+
+def _is_of(column: Column, words: Sequence[re.Pattern[str]]) -> bool:
+    """Return whether texts are some of each of several kinds of words, and no others."""
+    texts = [str(each).strip() for each in column.counts or ()] if column.only(str) else []
+    is_few = 1 < len(texts) <= FEW and all(any(each.fullmatch(text) for each in words) for text in texts)
+    return is_few and all(any(map(each.fullmatch, texts)) for each in words)
 
 
 def _is_label(name: str, column: Column) -> bool:

@@ -211,7 +211,7 @@ def suggest(
         if path not in same
         and (chosen is None or path in named)
         and (
-            (path in others and _has_few_texts(column, seen.records))
+            (path in {*others, *kinds.unsure} and _has_few_texts(column, seen.records))
             or (path in left_out and (is_code(column, seen.records) or is_status(path, column, seen.records)))
         )
     }
@@ -261,7 +261,8 @@ def _of_label(column: Column, is_unsure: bool) -> str:
     values = sorted(map(str, column.counts or column.few))
     listed = " or ".join(values) if len(values) < 3 else f"{len(values)} values"
     if is_unsure:
-        return f"{listed}: labels, for evaluate --truth, or a state, which input.features may name"
+        use = "prepare.categories takes" if column.only(str) else "input.features may name"
+        return f"{listed}: labels, for evaluate --truth, or a state, which {use}"
     return f"{listed}: labels, for evaluate --truth"
 
 

@@ -100,3 +100,44 @@ def test_a_unit_may_be_a_machine():
     rows = [{"unit": f"CS-{row.pop('station_id')}", **row} for row in long_form(("metric", "other"), False)]
     seen = FileSurvey(rows)
     assert sorted(source_of(seen, Kinds(seen)).paths) == ["metric", "unit"]
+
+
+VERDICTS = [("OK", "FAIL"), ("good", "bad"), ("pass", "fail"), ("Passed", "Failed"), ("ok", "NOK"), ("i.O.", "n.i.O.")]
+
+
+@pytest.mark.parametrize("name", ["lock", "check", "Ergebnis", "status"])
+@pytest.mark.parametrize("values", [*VERDICTS, ("normal", "defect", "scrap"), ("valid", "invalid", "error", "ok")])
+def test_texts_that_say_of_records_whether_they_were_good_are_offered_as_labels(name, values):
+    taken = found(name, values, [97, *[1] * (len(values) - 1)])
+    listed = " or ".join(sorted(values)) if len(values) == 2 else f"{len(values)} values"
+    assert taken.left_out == {
+        name: f"{listed}: labels, for evaluate --truth, or a state, which prepare.categories takes"
+    }
+    assert (taken.features, taken.texts, taken.categories) == (["load", "heat"], [], {name: sorted(values)})
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        *(("quality", ("good", "bad")), ("qc_flag", ("OK", "FAIL"))),
+        *(
+            ("lock", ("OK", "fine")),
+            ("lock", ("good", "ok")),
+            ("lock", ("N>R", "R>N")),
+            ("lock", ("OK", "FAIL", "open")),
+        ),
+        *(("running", ("yes", "no")), ("lock", ("yes", "no", "maybe")), ("error", ("none", "error"))),
+    ],
+)
+def test_texts_that_are_no_verdict_and_how_good_a_number_is_are_no_labels(name, values):
+    taken = found(name, values, [97, *[1] * (len(values) - 1)])
+    assert (taken.left_out, taken.texts) == ({}, [name])
+
+
+@pytest.mark.parametrize("values", [("yes", "no"), ("Y", "N"), ("ja", "nein")])
+def test_a_single_column_of_yes_and_no_may_be_a_label_as_one_of_1_and_0(values):
+    assert found("broke", values, [1, 9]).left_out["broke"].endswith("a state, which prepare.categories takes")
+    rows = [{"a": values[n % 9 == 0], "b": values[n % 7 == 0], "load": n % 97 / 7} for n in range(900)]
+    assert not suggest(FileSurvey(rows)).left_out
+    flag = [{**row, "b": int(row["b"] == values[0])} for row in rows]
+    assert [*suggest(FileSurvey(flag)).left_out] == ["b"]
