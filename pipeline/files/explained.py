@@ -68,7 +68,7 @@ def actor_of(seen: FileSurvey, kinds: Kinds, paths: Sequence[str]) -> tuple[str,
     unsure = None
     # As with sources, of several columns that with the most names.
     for path in sorted(paths, key=lambda each: -len(seen.columns[each].counts or ())):
-        is_named = bool(_ACTOR.fullmatch(last(path)))
+        is_named = is_actor(path)
         is_category = is_kind(path) or bool(_MADE.fullmatch(last(path)))
         is_text = seen.columns[path].only(str) and len(seen.columns[path].counts or ()) <= MOST_NAMES
         if not (is_named or (is_text and not is_category)) or not goes_through(seen, path):
@@ -92,6 +92,11 @@ def made_by(seen: FileSurvey, kinds: Kinds, sources: Sequence[str]) -> tuple[str
 def is_kind(path: str) -> bool:
     """Return whether a column is called like the kind or the state of a record."""
     return bool(_CATEGORY.fullmatch(last(path)))
+
+
+def is_actor(path: str) -> bool:
+    """Return whether a column is called like who does something, or like one of several machines."""
+    return bool(_ACTOR.fullmatch(last(path)))
 
 
 def no_products(paths: Sequence[str]) -> tuple[str, ...]:

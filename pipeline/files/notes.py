@@ -266,7 +266,7 @@ def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) ->
     if found is not None:
         text = found.naming
         if comes_again(seen, found.paths):
-            remedy = "a model for each" if found.certain else "only if each needs a model of its own"
+            remedy = "a model for each" if found.certain else "to learn which of them changed"
             yield Note(text, remedy, Columns(key=found.paths), advised=found.certain)
         else:
             several = len({*rows_of(seen, *found.paths)}) >= FEWEST_PEERS

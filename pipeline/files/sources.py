@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from resonance.pipeline.files.clocks import is_time_of_day, times_of
 from resonance.pipeline.files.explained import actor_of, made_by
 from resonance.pipeline.files.kinds import Kinds, grows, is_constant, is_counter, is_marked, last
+from resonance.pipeline.files.numbered import is_numbered
 from resonance.pipeline.files.proofs import (
     ALIKE,
     begins_again,
@@ -50,12 +51,14 @@ _NAME = re.compile(
     r"(?i)(.*[ ._-])?(device|machine|host|sensor|source|server|node|unit|asset|station|vehicle|engine|pump|meter|site|"
     r"service|instance|pod|container|entity|mac|imei|vin|gateway|router|robot|truck|valve|motor|inverter|experiment|run"
     r"|ticker|symbol|customer|user|client|store|shop|turbine|plant|plate|boiler|room|switch|terminal|till|kiosk|charger"
-    r"|lift|elevator|spindle|oven|furnace|tank|well|bus|train|vessel|camera|reader|tracker|drone)"
+    r"|lift|elevator|spindle|oven|furnace|tank|well|bus|train|vessel|camera|reader|tracker|drone|evse|wallbox|rack"
+    r"|charge[ ._-]?point|charging[ ._-]?(point|station)|compressor|chiller|transformer|substation|feeder|conveyor"
+    r"|.*(maschine|anlage|ger(ae|ä)t|lade(punkt|s(ae|ä)ule|station)|pumpe|station|ofen|kessel|roboter|fahrzeug|aufzug|weiche))"
     r"([ ._-]?(id|name|no|nr|number|key|ip|addr(ess)?))?|(src|orig)[ ._-]?(ip|addr(ess)?|host|h)|ip([ ._-]?addr(ess)?)?"
     # An id that comes again is that of something, but for what only says of which kind it is, or who was there.
     r"|(?!(.*[ ._-])?(category|type|class|kind|status|state|mode|level|group|country|region|city|product|item|event|"
-    r"error|reason|code|version|batch|job|task|trip|order|session|message|record|row|staff|employee|operator|cashier|"
-    r"clerk|driver)[ ._-]?id$).*[a-z][ ._-]id"
+    r"error|reason|code|version|batch|lot|job|task|trip|order|session|ticket|case|card|message|record|row|staff|"
+    r"employee|operator|cashier|clerk|driver)[ ._-]?id$).*[a-z][ ._-]id"
 )
 
 
@@ -194,6 +197,10 @@ def _source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
     if clocks and (long := _long_form(seen, kinds, paths)) is not None:
         return SourceColumn((long,), f"each of {len(seen.columns[long].counts or ()):,} has its own numbers", True)
     actor = actor_of(seen, kinds, paths) if clocks else None
+    if clocks and (actor is None or not actor[2]):
+        numbered = [path for path in reversed(_by_names(seen, paths)) if is_numbered(seen, path)]
+        for path in numbered[:1]:
+            return SourceColumn((path,), f"{len(seen.columns[path].counts or ()):,} names with running numbers", True)
     if actor is not None:
         return SourceColumn(actor[:1], *actor[1:])
     for path in paths if clocks else ():

@@ -248,7 +248,7 @@ def _explaining(seen: FileSurvey, kinds: Kinds, key: Sequence[str], texts: Seque
         if path in texts:
             option = shlex.join(Columns(key=(*key, path)).options)
             how = "so another one of it is a change of these"
-            yield Note(f"{path} explains {what}, {how}; only if each needs a model of its own: {option}")
+            yield Note(f"{path} explains {what}, {how}; to compare each with itself alone: {option}")
 
 
 def _values_of(column: Column, is_number: bool = False) -> list[str]:

@@ -115,9 +115,7 @@ def test_what_is_made_is_no_part_of_the_key_where_it_explains_little_or_is_new_o
 
 def test_texts_that_are_left_out_and_explain_most_of_a_feature_are_noted():
     rows = [{key: row[key] for key in ("at", "recipe", "heat", "damp")} for row in made() if row["oven"] == "O1"]
-    text = (
-        "recipe explains 9. % of heat, so another one of it is a change of these; only if each needs a model of its own"
-    )
+    text = "recipe explains 9. % of heat, so another one of it is a change of these; to compare each with itself alone"
     (note,) = [note for note in suggest(surveyed(rows)).notes if "explains" in note.text]
     assert re.fullmatch(f"{text}: --key recipe", note.text)
     (note,) = [note for note in suggest(surveyed(made()), Columns(key=("oven",))).notes if "explains" in note.text]
