@@ -60,7 +60,7 @@ def is_numbered(seen: FileSurvey, path: str) -> bool:
 
 
 def _made_alike(names: list[str]) -> bool:
-    """Return whether names differ in running numbers, and in letters at most where these are fewer."""
+    """Return whether names differ in running numbers, and in words at most where these are fewer."""
     parts = [_PART.findall(name) for name in names]
     if {len(each) for each in parts} != {len(parts[0])}:
         return False
