@@ -76,6 +76,10 @@ class Episode:
     _known: float = inf
     _about: float = -inf
     _moves: dict[str, Move] | None = None
+    _shown: set[str] = field(default_factory=set)
+    """The features of its drifts."""
+    _stuck: dict[str, Move] = field(default_factory=dict)
+    """Those that are stuck."""
 
     @property
     def began(self) -> float:
@@ -96,12 +100,16 @@ class Episode:
         self.share = max(self.share, sign.share)
         self.is_drift &= sign.rule == "drift"
         self.drifts += sign.rule == "drift" and not sign.continues
+        self._shown |= sign.moves.keys() | sign.varies.keys()
+        self._stuck |= {name: move for name, move in sign.varies.items() if move.is_stuck}
         for name, move in sign.moves.items():
             low, high = self.places.get(name, (inf, -inf))
             low, high = min(low, move.before, move.after), max(high, move.before, move.after)
             self.places[name] = low, high
             self.wide[name] = low - BESIDE * (high - low), high + BESIDE * (high - low)
-        if sign.time - self.signs[0].time <= WINDOW_RECORDS * self.pace:
+        # What else is off while a feature is stuck did not begin it.
+        follows = self._stuck and sign.rule != "drift" and not sign.values.keys() & self._stuck.keys()
+        if sign.time - self.signs[0].time <= WINDOW_RECORDS * self.pace and not follows:
             self._about = max(self._about, sign.onset)
             if sign.rule in ("unlike", "missing"):
                 self._known = min(self._known, sign.onset)
@@ -205,8 +213,8 @@ class Episode:
         """Whether a sign is of the same stream, kind and time; new clusters belong to a drift until it has settled."""
         if self._echoes(sign) or self._is_stuck_as(sign):
             return True
-        apart = sign.onset - self.signs[0].time
-        if sign.rule == "unlike" and self._known == inf and apart > WINDOW_RECORDS * self.pace:
+        begun = self.signs[0].time if self._stuck or self._shows_any_of(sign) else self.signs[0].onset
+        if sign.rule == "unlike" and self._known == inf and sign.onset - begun > WINDOW_RECORDS * self.pace:
             return False  # A drift that was there long before is another matter, such as a daily wave.
         slack = GAP_RECORDS * self.pace
         latest = self.settled if sign.rule == "new_cluster" else self.latest
@@ -220,10 +228,15 @@ class Episode:
         same = sum(name in gone and is_same(gone[name], move.after) for name, move in sign.moves.items())
         return 2 * same > len(sign.moves)
 
+    def _shows_any_of(self, sign: Sign) -> bool:
+        """Whether drifts show a feature that a sign names; one that names none may be of any."""
+        return not (sign.values and self._shown) or not self._shown.isdisjoint(sign.values)
+
     def _is_stuck_as(self, sign: Sign) -> bool:
         """Whether a sign shows what is stuck, in hours in which it is elsewhere otherwise."""
-        stuck = {name: move for each in self.signs for name, move in each.varies.items() if move.is_stuck}
-        is_so = all(name in stuck and value.is_close(stuck[name].place) for name, value in sign.values.items())
+        is_so = all(
+            name in self._stuck and value.is_close(self._stuck[name].place) for name, value in sign.values.items()
+        )
         return is_so and bool(sign.values) and 0 <= sign.onset - self.began <= ECHO_SECONDS
 
     def _echoes(self, sign: Sign) -> bool:

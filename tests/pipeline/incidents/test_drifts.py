@@ -247,3 +247,24 @@ def test_what_a_feature_is_beside_the_others_is_said_so_unless_more_is_known():
 def test_a_new_cluster_of_a_start_is_not_what_a_drift_has_moved_to():
     [found] = incidents(emerged("p1:d1", 305, heat=1.76), drift("p1:d1", 310, heat=(1.03, 1.24)), alert("p1:d1", 300))
     assert found["features"] == [{"feature": "heat", "value": 1.24, "usual": 1.03}]
+
+
+@pytest.mark.parametrize(("began", "load", "count"), [(300, (6.2, 9.0), 2), (440, (6.2, 9.0), 1), (300, None, 1)])
+def test_a_drift_that_began_long_before_an_alert_and_names_none_of_its_features_is_another_incident(began, load, count):
+    """The alert names the load; the drift noise of the heat, or the load itself."""
+    made = drift("p1:d1", 470, load=load or (2.0, 2.1))
+    if load:
+        made[1]["units"] = changed("heat", "widened", shift=0.0, ratio=3.1)
+    made[1]["since"]["time"] = output("", "p1:d1", began)[1]["time"]
+    found = incidents(made, *(named(alert(f"p{n % 2}:d{n}", 500), load=(5.0, 2.0)) for n in range(4)))
+    assert len(found) == count
+    if count == 2:
+        assert (found[1]["streams"], found[1]["since"][11:16]) == (["p1:d1"], "05:00")
+
+
+@pytest.mark.parametrize(("name", "since"), [("load", "05:00"), ("heat", "09:06")])
+def test_what_else_is_off_while_a_feature_is_stuck_did_not_begin_it(name, since):
+    stuck = drift("p1:d1", 470, heat=(6.2, 3.0, 0.0))
+    stuck[1]["since"]["time"] = output("", "p1:d1", 300)[1]["time"]
+    (found,) = incidents(stuck, named(alert("p1:d1", 550), **{name: (3.0, 6.2)}))
+    assert (found["since"][11:16], found["text"].count("heat stays at 3")) == (since, 1)
