@@ -11,7 +11,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from resonance.pipeline.incidents.agreement import are_alike
-from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, COMPARED, WINDOW_RECORDS, Episode, together
+from resonance.pipeline.incidents.grouping import (
+    ABOUT_RECORDS,
+    COMPARED,
+    LONG_RECORDS,
+    WINDOW_RECORDS,
+    Episode,
+    together,
+)
 from resonance.pipeline.incidents.signs import NewCluster, Sign, Value, describes
 from resonance.pipeline.incidents.units import MOST_CENTRES
 
@@ -100,7 +107,7 @@ class Excursions:
     """By the keys of signs: features, the farthest first, each with how many other streams had it so, too."""
 
     @classmethod
-    def of(cls, signs: Iterable[Sign], clusters: Iterable[NewCluster]) -> "Excursions":
+    def of(cls, signs: Iterable[Sign], clusters: Iterable[NewCluster], paces: Mapping[str, float]) -> "Excursions":
         """Compare signs, and the clusters that came, the earliest first, with those of all streams."""
         known: dict[str, list[NewCluster]] = {}
         for cluster in clusters:
@@ -115,12 +122,14 @@ class Excursions:
         for is_known in {place in known for place in by_stream}:
             sides: dict[tuple[str, bool], list[_Excursion]] = {}
             for place, own in by_stream.items():
-                for each in _outside(place, own, known.get(place, ()) if is_known else ()):
+                for each in _outside(place, own, known.get(place, ()) if is_known else (), paces.get(place, 0.0)):
                     sides.setdefault((each.name, each.beyond > 0), []).append(each)
             for side in sides.values():
                 side.sort()
                 found += (
-                    pair for pair in zip(side, _others(side), strict=True) if (pair[0].place in known) == is_known
+                    pair
+                    for pair in zip(side, _others(side, paces), strict=True)
+                    if (pair[0].place in known) == is_known
                 )
         result = cls()
         for each, others in sorted(found, key=lambda one: (-one[0].spreads, one[0].name)):
@@ -151,7 +160,7 @@ class Excursions:
         return any(others.far for _, others in self._features.get(sign.key, {}).values())
 
 
-def _others(side: Sequence[_Excursion]) -> Iterable[_Others]:
+def _others(side: Sequence[_Excursion], paces: Mapping[str, float]) -> Iterable[_Others]:
     """Yield how many other streams went so; all excursions of a feature to one side, the earliest first."""
     numbers: dict[str, int] = {}
     places = np.array([numbers.setdefault(each.place, len(numbers)) for each in side])
@@ -161,7 +170,9 @@ def _others(side: Sequence[_Excursion]) -> Iterable[_Others]:
         LIKE * np.array([abs(each.beyond) for each in side]),
     )
     for each, place in zip(side, places, strict=True):
-        near = slice(*np.searchsorted(onsets, (each.onset - SINCE_SECONDS, each.onset + SINCE_SECONDS)))
+        # Of streams with few records a day evidence takes longer.
+        about = max(SINCE_SECONDS, WINDOW_RECORDS * paces.get(each.place, 0.0))
+        near = slice(*np.searchsorted(onsets, (each.onset - about, each.onset + about)))
         # In their own measure, or in that of the feature.
         is_like = (spreads[near] >= each.spreads) | (beyond[near] >= abs(each.beyond))
         is_other = places[near] != place
@@ -169,10 +180,11 @@ def _others(side: Sequence[_Excursion]) -> Iterable[_Others]:
         yield _Others(far, aside)
 
 
-def _outside(place: str, signs: Iterable[Sign], clusters: Sequence[NewCluster]) -> Iterable[_Excursion]:
+def _outside(place: str, signs: Iterable[Sign], clusters: Sequence[NewCluster], pace: float) -> Iterable[_Excursion]:
     """Yield the features of signs that are outside of what a stream had been before."""
     extremes: dict[tuple[str, int], _Edge] = {}
     came = deque(clusters)
+    drifts, gone = deque[Sign](), dict[tuple[str, bool], float]()
     for sign in sorted(signs, key=lambda each: (each.onset, each.key)):
         while came and came[0].time < sign.onset:
             cluster = came.popleft()
@@ -180,6 +192,11 @@ def _outside(place: str, signs: Iterable[Sign], clusters: Sequence[NewCluster]) 
                 for side in (-1, 1):
                     edge = _Edge(mean, cluster.spread.get(name, 0.0))
                     extremes[name, side] = edge.farther(extremes.get((name, side)), side)
+        while drifts and drifts[0].onset + LONG_RECORDS * pace < sign.onset:
+            for name, move in drifts.popleft().soon.items():
+                is_up = move.shift > 0
+                end = move.after if is_up else -move.after
+                gone[name, is_up] = max(gone.get((name, is_up), -inf), end + FAR / LIKE * move.spread)
         for name, value, usual in _points(sign):
             low, high = (
                 extremes.get((name, side)) if usual is None else usual.farther(extremes.get((name, side)), side)
@@ -191,14 +208,18 @@ def _outside(place: str, signs: Iterable[Sign], clusters: Sequence[NewCluster]) 
             beyond = max(value - high.mean, 0.0) + min(value - low.mean, 0.0)
             if abs(beyond) >= FAR / LIKE * edge.varies:
                 was = Value(value, low.mean - low.varies, high.mean + high.varies)
-                yield _Excursion(sign.onset, place, sign.key, name, beyond, abs(beyond) / edge.varies, was)
+                # Where a drift went long before, such as a creep that has no cluster of its own, nothing is far.
+                is_gone = (value if beyond > 0 else -value) <= gone.get((name, beyond > 0), -inf)
+                spreads = 0.0 if is_gone else abs(beyond) / edge.varies
+                yield _Excursion(sign.onset, place, sign.key, name, beyond, spreads, was)
+        if sign.rule == "drift":
+            drifts.append(sign)
 
 
 def _points(sign: Sign) -> Iterable[tuple[str, float, _Edge | None]]:
     """Yield the features of a sign with their value, and what it says they were."""
-    for name, move in sign.moves.items():
-        if name not in sign.late:
-            yield name, move.after, _Edge(move.before, abs((move.after - move.before) / (move.shift or 1.0)))
+    for name, move in sign.soon.items():
+        yield name, move.after, _Edge(move.before, move.spread)
     for name, value in sign.values.items():
         yield name, value.value, _Edge(value.usual, (value.high - value.low) / 6)
     for name, mean in sign.centre.items():
@@ -309,19 +330,19 @@ def _is_common(sign: Sign, episode: Episode, group: Sequence[Episode]) -> bool:
 def _named_by_alerts(
     sign: Sign, signs: Iterable[Sign], features: dict[str, tuple[Value, bool]]
 ) -> dict[str, tuple[Value, bool]]:
-    """Return the features of a new cluster that an alert on one of its records names; all where there is no such alert.
+    """Return the features of a new cluster that an alert on one of its records names far off; all without such an alert.
 
     The alert knows what its cluster has been until then; of clusters only their first records are known.
     """
-    named = {
-        name
+    shown = [
+        each.values
         for each in signs
         if sign.centre and describes(each.values, sign.centre)
         # One that comes later, or with which the cluster began.
         if each.time >= sign.time or each.onset <= sign.onset <= each.time
-        for name in each.values
-    }
-    return {name: each for name, each in features.items() if name in named} if named else features
+    ]
+    named = {name for values in shown for name, value in values.items() if value.is_far}
+    return {name: each for name, each in features.items() if name in named} if shown else features
 
 
 def _rejoined(groups: Iterable[list[Episode]]) -> list[list[Episode]]:

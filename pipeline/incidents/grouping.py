@@ -192,7 +192,7 @@ class Episode:
     @property
     def soon(self) -> set[str]:
         """The features that its alerts name, and its drifts not only in the end."""
-        return {name for sign in self.signs for name in (*sign.moves, *sign.values) if name not in sign.late}
+        return {name for sign in self.signs for name in (*sign.soon, *sign.values)}
 
     @property
     def varies(self) -> set[tuple[str, bool, bool]]:
@@ -255,7 +255,7 @@ def _family(sign: Sign) -> str:
 
 def _ends_within(drift: Sign, places: Places) -> bool:
     """Whether a drift ends within some places in most of its features, without those that only its end names."""
-    own = {name: move for name, move in drift.moves.items() if name not in drift.late} or drift.moves
+    own = drift.soon or drift.moves
     ends = [(places[name], move.after) for name, move in own.items() if name in places]
     return 2 * sum(low <= after <= high for (low, high), after in ends) > len(own)
 

@@ -84,7 +84,7 @@ class IncidentTable:
             nameless = episodes((sign for sign in every if sign.rule == "unlike" and says_nothing(sign)), paces)
             unseen = self._signs.unseen(clusters)
             late = self._signs.late(clusters, unseen)
-            excursions = Excursions.of([*signs, *late, *chain.from_iterable(unseen.values())], clusters)
+            excursions = Excursions.of([*signs, *late, *chain.from_iterable(unseen.values())], clusters, paces)
             signs = sorted([*signs, *excursions.far(late)], key=IN_ORDER)
             divided = with_fleet(together(episodes(signs, paces)), excursions, count)
             divided = again(groups(divided, excursions, unseen))

@@ -60,6 +60,11 @@ class Move(NamedTuple):
         return Move(self.before, later.after, shift, later.ratio, later.steps)
 
     @property
+    def spread(self) -> float:
+        """How much the feature varied."""
+        return abs((self.after - self.before) / (self.shift or 1.0))
+
+    @property
     def place(self) -> float:
         """Where it is now."""
         return stuck_at(self.before, self.after) if self.is_stuck else self.after
@@ -165,6 +170,11 @@ class Sign:
     """Seconds at which what it shows was over; 0 where that is not known, or it is not."""
     until: float = 0.0
     """Of a drift: seconds at which there was a new baseline; infinite while there is none. Of a silence: its end."""
+
+    @property
+    def soon(self) -> dict[str, Move]:
+        """The features that moved by its drift, and not only in its end."""
+        return {name: move for name, move in self.moves.items() if name not in self.late}
 
     @property
     def is_slight(self) -> bool:

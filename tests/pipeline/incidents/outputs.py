@@ -46,8 +46,11 @@ def apart(stream, minute, seq=0, **moves):
     return kind, event
 
 
-def incidents(*outputs, streams=4):
-    """The incidents of a fleet whose streams have an output at the beginning of the day and at its end."""
+def incidents(*outputs, streams=4, every=1):
+    """The incidents of a fleet whose streams have an output at the beginning of the day and at its end.
+
+    Records come `every` so many minutes.
+    """
     table = IncidentTable()
     quiet = [
         output("cluster_events", f"p{n % 2}:d{n}", minute, kind="vanished", cluster=None, after=[], before=[])
@@ -55,6 +58,9 @@ def incidents(*outputs, streams=4):
         for minute in (0, 1_439)
     ]
     for kind, payload in [*quiet, *outputs]:
+        if every > 1:
+            source = payload["cause"]["source"]
+            payload = {**payload, "cause": {"source": {**source, "offset": source["offset"] / every}}}
         table.apply(kind, payload)
     found = table.incidents()
     for each in found:

@@ -293,3 +293,29 @@ def test_streams_that_break_otherwise_at_the_same_time_are_apart_with_what_they_
     one = named(alert(NAMES[0], 338 + behind), heat=(38.0, 6.2), noise=(80.0, 2.0))
     other = named(alert(NAMES[1], 338 + behind), heat=(0.3, 6.2), noise=(80.0, 2.0))
     assert sizes(incidents(*known, *common, one, other, streams=6)) == streams
+
+
+@pytest.mark.parametrize(("every", "streams"), [(1, [1, 4]), (30, [4])])
+def test_what_several_of_a_change_come_to_within_the_time_that_evidence_takes_is_of_it(every, streams):
+    names = NAMES[:4]
+    known = [emerged(name, 20, 0, load=2.0, heat=6.2) for name in names]
+    shown = [emerged(name, 1_900 if at else 440, 7, heat=38.0, load=5.0) for at, name in enumerate(names)]
+    assert sizes(incidents(*known, *change_of(names), *shown, every=every)) == streams
+
+
+@pytest.mark.parametrize(("began", "streams"), [(310, [1, 4]), (900, [1, 1, 4])])
+def test_where_a_drift_of_a_stream_went_long_before_a_change_it_is_not_apart_from_it(began, streams):
+    known = [emerged(name, 20, 0, load=2.0, heat=6.2) for name in NAMES[:4]]
+    change = [named(alert(name, 1_002), load=(5.0, 2.0)) for name in NAMES[:4]]
+    crept = drift("p1:d1", began, heat=(6.2, 36.0))
+    crept[1]["units"][0]["features"][0]["shift"] = 20.0
+    assert sizes(incidents(*known, crept, *change, emerged("p1:d1", 1_030, 7, heat=38.0, load=5.0))) == streams
+
+
+@pytest.mark.parametrize(("high", "streams"), [(12.0, [1, 3]), (37.0, [4])])
+def test_a_feature_that_the_alert_of_a_new_cluster_has_hardly_off_is_none_of_its_own(high, streams):
+    """The cluster is far from those that were there before: what its model has learned since, the alert knows."""
+    known = [emerged(name, 20, 0, load=2.0, heat=6.2) for name in NAMES[:4]]
+    change = [named(alert(name, 302), load=(5.0, 2.0)) for name in NAMES[:4]]
+    change[1][1]["features"] += [{"feature": "heat", "value": 38.0, "low": 6.0, "high": high}]
+    assert sizes(incidents(*known, *change, *new_kind("p1:d1", 305, heat=38.0, load=5.0))) == streams
