@@ -1,11 +1,11 @@
 """When drifts were over: what they changed is as before, or has changed again."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from typing import Any, NamedTuple
 
-from resonance.pipeline.incidents.signs import seconds
+from resonance.pipeline.incidents.signs import Sign, seconds
 from resonance.pipeline.incidents.silences import UNREADABLE
 
 DriftKey = tuple[str, int, int]
@@ -49,6 +49,24 @@ def ends_of(
                 is_over = 2 * len(left) > len(changed)
                 found[key] = back[len(back) // 2] if 2 * len(back) > len(changed) else 0.0 if is_over else inf
             gone |= {name: Later(since, time, way and way[1]) for name, way in changed.items()}
+    return found
+
+
+def over_since(signs: Sequence[Sign]) -> float:
+    """Return about when what signs show was over, in seconds; 0 where that is not known.
+
+    What an alert and a drift show at the same time in the same features was over by the first of their ends.
+    """
+    found = 0.0
+    for sign in signs:
+        names = {*sign.moves, *sign.varies, *sign.values, sign.lacks}
+        same = (
+            each.over
+            for each in signs
+            if each.over and not each.is_learned and each.onset <= sign.over and sign.onset <= each.over
+            if not names.isdisjoint((*each.moves, *each.varies, *each.values))
+        )
+        found = max(found, min(same, default=sign.over))
     return found
 
 

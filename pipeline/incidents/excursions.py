@@ -330,7 +330,7 @@ def _is_common(sign: Sign, episode: Episode, group: Sequence[Episode]) -> bool:
 def _named_by_alerts(
     sign: Sign, signs: Iterable[Sign], features: dict[str, tuple[Value, bool]]
 ) -> dict[str, tuple[Value, bool]]:
-    """Return the features of a new cluster that an alert on one of its records names far off; all without such an alert.
+    """Return the features of a new cluster that an alert on one of its records names far off; all without an alert.
 
     The alert knows what its cluster has been until then; of clusters only their first records are known.
     """

@@ -11,6 +11,7 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute
 from resonance.pipeline.incidents.agreement import are_close, is_as_far, is_same
 from resonance.pipeline.incidents.differences import is_early, says_nothing
+from resonance.pipeline.incidents.endings import over_since
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, Episode, episodes, together
 from resonance.pipeline.incidents.merging import MANY, again, with_fleet, with_nameless
@@ -193,7 +194,7 @@ def _incident(
     if unit is not None:
         incident["factor"] = unit.factor
     incident["text"] = cause_of(incident, signs, group, unit) + _category(group, centres)
-    end = max(sign.ended for sign in signs)
+    end = over_since(signs)
     if is_gone and not is_learned and end > 0 and incident["since"] >= "1971":
         word = " until" if kind == "silent" else "; over since"
         incident["text"] += f"{word} {minute(stamp(end))}"

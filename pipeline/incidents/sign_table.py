@@ -325,13 +325,14 @@ class SignTable:
             unlike, count = evidence.get("unlike", records) / (records or 1.0), at_end.get("unlike", 0.0)
             # While it is open no alert says how many of the records a new cluster has.
             share = count / (at_end.get("records", 0.0) or inf) if stays else 0.0
+        ended = until or (cleared[0][0] if cleared and is_known else 0.0)
         return Sign(
             alert["key"], place_of(alert), alert["stream"], rule, alert["severity"], time, onset, since,
             _lacking(evidence, at_end) if rule == "missing" else alert["text"],
             centre=centre, keywords=keywords, is_open=not cleared, unlike=unlike, count=count,
             is_known=bool(evidence.get("known")), lacks=str(alert["feature"]) if rule == "missing" else "",
             until=until, silent=lasts, usual=evidence.get("usual_seconds", 0.0),
-            ended=until or (cleared[0][0] if cleared and is_known else 0.0),
+            ended=ended, over=_over(onset, ended, evidence, at_end),
             is_learned=stays or (rule == "new_cluster" and alert.get("cluster") not in self._vanished),
             share=float(share),
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
@@ -368,9 +369,21 @@ class SignTable:
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,
             is_learned=over == inf,
-            ended=over if over < inf else 0.0,
+            ended=over if over < inf else 0.0, over=over if over < inf else 0.0,
             until=inf if ended is None else seconds(ended["time"]),
         )  # fmt: skip
+
+
+def _over(onset: float, ended: float, evidence: Mapping[str, Any], at_end: Mapping[str, Any]) -> float:
+    """Return about when what an alert shows was over: after the last of its records, if these came as in the beginning.
+
+    It clears some time later, as usual records have to come for that.
+    """
+    count = next((name for name in ("unlike", "missing") if name in at_end), "")
+    if not (ended and count and evidence.get("records") and evidence.get(count) and at_end.get("records")):
+        return ended
+    records = at_end[count] * evidence["records"] / evidence[count]
+    return onset + (ended - onset) * min(1.0, records / max(1.0, at_end["records"] - 1.0))
 
 
 def _lacking(evidence: Mapping[str, Any], at_end: Mapping[str, Any]) -> str:

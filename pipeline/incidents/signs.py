@@ -168,6 +168,8 @@ class Sign:
     """Of a silence: usual seconds between two records."""
     ended: float = 0.0
     """Seconds at which what it shows was over; 0 where that is not known, or it is not."""
+    over: float = 0.0
+    """About the same of an alert, which is cleared later."""
     until: float = 0.0
     """Of a drift: seconds at which there was a new baseline; infinite while there is none. Of a silence: its end."""
 

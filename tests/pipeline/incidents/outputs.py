@@ -58,10 +58,11 @@ def incidents(*outputs, streams=4, every=1):
         for minute in (0, 1_439)
     ]
     for kind, payload in [*quiet, *outputs]:
+        rarer = payload
         if every > 1:
             source = payload["cause"]["source"]
-            payload = {**payload, "cause": {"source": {**source, "offset": source["offset"] / every}}}
-        table.apply(kind, payload)
+            rarer = {**payload, "cause": {"source": {**source, "offset": source["offset"] / every}}}
+        table.apply(kind, rarer)
     found = table.incidents()
     for each in found:
         Draft202012Validator(load_schema("incident")).validate(each)

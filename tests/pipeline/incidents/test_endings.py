@@ -143,3 +143,34 @@ def test_a_drift_is_learned_as_long_as_no_later_one_ends_with_the_same_features_
         ends[-1][1].update(kind=ended, opened=seq - 1)
     later = drift("p1:d1", 900, seq=2, **{feature: (38.0, 60.0)})
     assert row_of(incidents(drift("p1:d1", 310, heat=(6.2, 38.0)), later, *ends)[-1])[1] == state
+
+
+@pytest.mark.parametrize(
+    ("records", "unlike", "end"), [(10.0, 10.0, "06:15"), (20.0, 10.0, "07:39"), (40.0, 10.0, "08:20")]
+)
+def test_what_an_alert_shows_is_over_with_its_last_record_and_not_when_usual_ones_have_cleared_it(records, unlike, end):
+    """In the beginning all records were unlike, or half of them, or a quarter; usual ones came until it was clear."""
+    opened = alert("p1:d1", 300, records=records, unlike=unlike)
+    opened[1]["began"] = output("", "p1:d1", 291)[1]["time"]
+    shown = [named(each, heat=(8.0, 6.2)) for each in (
+        opened, alert("p1:d1", 500, kind="cleared", outside=0.0, records=210.0, unlike=84.0)
+    )]  # fmt: skip
+    assert incidents(*shown)[0]["text"].endswith(f"; over since 2026-05-06 {end}")
+
+
+def test_what_is_missing_is_over_with_the_last_record_that_lacks_it():
+    shown = [alert("p1:d1", 300, "missing", feature="heat") for _ in range(2)]
+    shown[0][1]["evidence"] = {"missing": 50.0, "records": 100.0, "usual": 0.0}
+    shown[1][1].update(kind="cleared", seq=301, time=output("", "p1:d1", 600)[1]["time"])
+    shown[1][1]["evidence"] = {"missing": 80.0, "records": 400.0}
+    for each in shown:
+        each[1].update(feature="heat", began=output("", "p1:d1", 200)[1]["time"])
+    assert incidents(*shown)[0]["text"].endswith("; over since 2026-05-06 06:00")
+
+
+@pytest.mark.parametrize(("feature", "end"), [("heat", "08:20"), ("load", "13:20")])
+def test_what_an_alert_and_a_drift_show_in_the_same_feature_is_over_by_the_first_of_their_ends(feature, end):
+    shown = named(alert("p1:d1", 300), heat=(38.0, 6.2)), alert("p1:d1", 500, kind="cleared", outside=0.0)
+    recovered = output("drift_events", "p1:d1", 800, kind="recovered", opened=0, seq=1, units=[])
+    (found,) = incidents(*shown, drift("p1:d1", 310, **{feature: (6.2, 38.0)}), recovered)
+    assert found["text"].endswith(f"; over since 2026-05-06 {end}")
