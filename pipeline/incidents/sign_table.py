@@ -382,8 +382,8 @@ def _over(onset: float, ended: float, evidence: Mapping[str, Any], at_end: Mappi
     count = next((name for name in ("unlike", "missing") if name in at_end), "")
     if not (ended and count and evidence.get("records") and evidence.get(count) and at_end.get("records")):
         return ended
-    records = at_end[count] * evidence["records"] / evidence[count]
-    return onset + (ended - onset) * min(1.0, records / max(1.0, at_end["records"] - 1.0))
+    records = float(at_end[count]) * evidence["records"] / evidence[count]
+    return onset + (ended - onset) * min(1.0, records / max(1.0, float(at_end["records"]) - 1.0))
 
 
 def _lacking(evidence: Mapping[str, Any], at_end: Mapping[str, Any]) -> str:
