@@ -1,23 +1,22 @@
 """Incidents: what happened, with its cause, as a function of the outputs of a deployment."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from math import inf
-from statistics import median
 from typing import Any, Final
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute
-from resonance.pipeline.incidents.agreement import are_close, is_as_far, is_same
+from resonance.pipeline.incidents.agreement import are_close, is_as_far
 from resonance.pipeline.incidents.differences import is_early, says_nothing
 from resonance.pipeline.incidents.endings import over_since
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, Episode, episodes, together
 from resonance.pipeline.incidents.merging import MANY, again, with_fleet, with_nameless
-from resonance.pipeline.incidents.sentences import SHOWN, cause_of, names_of
+from resonance.pipeline.incidents.named_features import features_of, features_of_way
+from resonance.pipeline.incidents.sentences import cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
-from resonance.pipeline.incidents.signs import IN_ORDER, Move, Sign, Value, rounded, seconds, stamp
+from resonance.pipeline.incidents.signs import IN_ORDER, Sign, seconds, stamp
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.stream_keys import readable
@@ -28,9 +27,6 @@ NEARLY_ALL: Final = 0.9
 
 ABRUPT: Final = 0.9
 """Share of the records that are unlike from the first one on where a stream broke, though it is hardly off."""
-
-ROUNDED: Final = 0.001
-"""By which shares add up to 1."""
 
 COLUMNS: Final = ("severity", "state", "what happened (times in UTC)")
 """Names of what `row_of` returns."""
@@ -142,7 +138,7 @@ def _incident(
     since = _since(ordered)
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
     is_passage = ordered[0].family == "passage"
-    features = _features_of_way(ordered) if is_passage else _features(ordered, known)
+    features = features_of_way(ordered) if is_passage else features_of(ordered, known)
     common = [each for each in larger if 2 * len(each["streams"]) > known]
     if len(group) == 1:
         # What all streams did until a drift of one had settled is no part of it.
@@ -304,102 +300,6 @@ def _since(ordered: Sequence[Episode]) -> float:
     # To the minute of streams with a record a minute, or fewer: it is known to about a record.
     step = 60.0 if first.pace >= 60.0 else 1.0 if first.pace >= 1.0 else 0.001
     return step * round(first.began / step)
-
-
-def _features(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
-    """Return what changed: by drifts, with what it was; values of new clusters where these are known."""
-    moves: dict[str, list[Move]] = {}
-    centres: list[Mapping[str, float]] = []
-    # Of a stream without others an alert says best what was off: a drift of some of it may be its daily wave.
-    is_alone = known < MANY and bool(group[0].values) and len(group[0].moves) != 1
-    for episode in () if is_alone else group:
-        centres += episode.centres
-        for name, move in episode.moves.items():
-            moves.setdefault(name, []).append(move)
-    if len(group) == 1 and len(centres) > 1:  # A stream that broke has records of many kinds.
-        centres = [] if moves else centres[:1]
-    named, most = Counter[str](), 0
-    if len(group) >= MANY:
-        # What only the ends of drifts name, or few streams, is not what they have in common.
-        named.update(name for each in group for name in each.soon)
-        most = max(named.values(), default=0)
-        moves = {name: own for name, own in moves.items() if 2 * named[name] >= most} or moves
-    is_moved = 2 * sum(bool(each.moves) for each in group) > len(group) >= MANY
-    values: dict[str, list[Value]] = {}
-    for episode in () if is_moved else group:
-        for name, value in episode.values.items():
-            if name not in moves and 2 * named[name] >= most:
-                values.setdefault(name, []).append(value)
-    weight = Counter({name: len(own) for name, own in (moves | values).items()})
-    strength = {name: median(abs(move.shift) for move in own) for name, own in moves.items()}
-    # What a drift moved farthest comes first, then what an alert names; a later mean may be of some hours of the day.
-    late = {name for sign in group[0].signs for name in sign.late}
-    soon = sorted(group[0].moves.keys() - late, key=lambda name: (-abs(group[0].moves[name].shift), name))
-    first = [*soon[:1], *group[0].values] if len(group) == 1 else []
-    place = {name: -at for at, name in enumerate(reversed(first))}
-    ranked = sorted(weight, key=lambda name: (-weight[name], place.get(name, 1), -strength.get(name, 0.0))) or sorted(
-        {name for centre in centres for name in centre}
-    )
-    varies = {name: move for each in group for sign in each.signs for name, move in sign.varies.items()}
-    # Where records were unlike all before, or a feature moved, that says more than how others vary.
-    said = (moves.keys() | group[0].values.keys()) - varies.keys()
-    noise = [name for name, move in varies.items() if len(group) == 1 and move.is_noise and (move.is_stuck or not said)]
-    found: list[IncidentFeature] = []
-    for name in _without_halves([name for name in ranked if name not in noise], moves)[:SHOWN]:
-        # A new cluster may be of few records, such as those of a start, or a drift under way.
-        came = [centre[name] for centre in centres if name in centre]
-        own = moves.get(name, ())
-        came = [each for each in came if not own or any(is_same(move, each) for move in own)]
-        seen = came + [each.value for each in values.get(name, ())]
-        after = median(seen) if seen else median(move.after for move in own)
-        before = [move.before for move in own] + [each.usual for each in values.get(name, ())]
-        usual = median(before) if before else None
-        # Streams have levels of their own: of many what is usual is that of those whose values are named.
-        if len(group) > 1 and (pairs := [pair for each in group if (pair := _ends(each, name, name in moves))]):
-            usual, after = map(median, zip(*pairs, strict=True))
-        found.append(_feature(name, after, usual))
-    other = list[IncidentFeature]()
-    for name in noise if found else varies:
-        other.append({**_feature(name, varies[name].place, varies[name].before), "ratio": varies[name].ratio})
-        if varies[name].steps:
-            other[-1]["steps"] = True
-    listed = [*other, *found][:SHOWN]
-    for each in listed if all(episode.is_beside for episode in group) else ():
-        each["beside"] = True
-    return listed
-
-
-def _features_of_way(group: Sequence[Episode]) -> list[IncidentFeature]:
-    """Return what records are on the way between kinds: ways differ, and the first one is as good as any."""
-    way = next((each.values for each in group if each.values), {})
-    return [_feature(name, each.value, each.usual) for name, each in [*way.items()][:SHOWN]]
-
-
-def _feature(name: str, value: float, usual: float | None) -> IncidentFeature:
-    if usual is None:
-        return {"feature": name, "value": value, "usual": None}
-    return {"feature": name, "value": rounded(value, usual), "usual": rounded(usual, value)}
-
-
-def _without_halves(names: Sequence[str], moves: Mapping[str, Sequence[Move]]) -> list[str]:
-    """Return features without values of a category that have what one before them leaves, as true has beside false."""
-    after, found = {name: median(move.after for move in own) for name, own in moves.items()}, list[str]()
-    for name in names:
-        path, is_value, _ = name.partition("=")
-        others = [each for each in found if is_value and each.startswith(f"{path}=") and {each, name} <= after.keys()]
-        if not any(abs(after[each] + after[name] - 1) <= ROUNDED for each in others):
-            found.append(name)
-    return found
-
-
-def _ends(episode: Episode, name: str, is_moved: bool) -> tuple[float, float] | None:
-    """Return what a feature of a stream was and is, by its drifts or else its alert; None where they do not say it."""
-    came = [centre[name] for centre in episode.centres if name in centre]
-    if is_moved:
-        move = episode.moves.get(name)
-        return move and (move.before, median(came or [move.after]))
-    value = episode.values.get(name)
-    return value and (value.usual, median(came or [value.value]))
 
 
 def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None, known: int) -> IncidentKind:

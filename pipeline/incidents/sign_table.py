@@ -382,7 +382,7 @@ def _over(onset: float, ended: float, evidence: Mapping[str, Any], at_end: Mappi
     count = next((name for name in ("unlike", "missing") if name in at_end), "")
     if not (ended and count and evidence.get("records") and evidence.get(count) and at_end.get("records")):
         return ended
-    records = float(at_end[count]) * evidence["records"] / evidence[count]
+    records = float(at_end[count]) * float(evidence["records"]) / float(evidence[count])
     return onset + (ended - onset) * min(1.0, records / max(1.0, float(at_end["records"]) - 1.0))
 
 

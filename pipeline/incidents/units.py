@@ -50,6 +50,9 @@ FROM_ZERO: Final = 2.0
 SURELY_AWAY: Final = 2.5
 """How many times its usual reach a feature has to be away from 0, so that the unit of one record is known."""
 
+MIDDLE: Final = 1 / 6
+"""Part of its usual reach, about a spread, by which a record is off in its unit where that reach is wide."""
+
 LITTLE: Final = 2.0
 """How many times what they were, or what part of it, other features may be meanwhile."""
 
@@ -86,7 +89,8 @@ def rescaled(group: Sequence[Episode], signs: Sequence[Sign]) -> Rescaled | None
     While a drift lasts its mean is of both units, and a record of an alert says more; afterwards it knows better.
     """
     lasts = max(sign.until for each in group for sign in each.signs) in (0.0, inf)
-    unit = (_agreed([_by_alert(each) for each in group]) if lasts else None) or _agreed([*map(_by_records, group)])
+    ways = (_by_alert, _by_records, _by_degrees) if lasts else (_by_records, _by_degrees)
+    unit = next((each for way in ways if (each := _agreed([*map(way, group)]))), None)
     if unit is not None:
         return unit
     if not any(sign.is_whole for sign in signs) or len(group[0].centres) > MOST_CENTRES:
@@ -185,7 +189,8 @@ def _by_alert(episode: Episode) -> Rescaled | None:
         usual, reach = move.before, abs(FROM_ZERO * (move.after - move.before) / (move.shift or 1.0))
     sure = _sure(name, episode.signs)
     factor = min(sure, key=lambda factor: abs(each.value / factor - usual))
-    if abs(usual) >= SURELY_AWAY * reach and abs(each.value / factor - usual) <= reach:
+    near = reach if abs(usual) >= SURELY_AWAY * reach else MIDDLE * reach if factor >= SURELY else 0.0
+    if abs(each.value / factor - usual) <= near:
         return Rescaled(name, usual, factor)
     return _by_centre(name, each, episode.centres, sure) if move is None else None
 
@@ -219,6 +224,28 @@ def _by_records(episode: Episode) -> Rescaled | None:
         if differs and all(LEAST_PART * each.high <= value <= each.high for value in seen):
             return Rescaled(name, seen[1], factor)
     return None
+
+
+def _by_degrees(episode: Episode) -> Rescaled | None:
+    """Return the temperature of a single stream whose newest cluster is in Fahrenheit what it was, or the reverse.
+
+    What it was is usual by the record of an alert, or came before: in a cluster, or with other streams.
+    """
+    if len(episode.values) != 1 or not episode.is_alone:
+        return None
+    ((name, each),) = episode.values.items()
+    *before, newest = [centre[name] for centre in episode.centres if name in centre] or [each.value]
+    before += [own.values[name].value for own in (episode.whole or episode).signs if name in own.values]
+    reach = 0.5 * (each.high - each.low)
+    if not _TEMPERATURE.search(f"{episode.place} {name}") or abs(each.usual) < (2 * FROM_ZERO + 1) * reach:
+        return None
+    found = (
+        Rescaled(name, mean, newest / mean, is_degrees=True)
+        for mean in ((newest - 32) / 1.8, 1.8 * newest + 32)
+        for usual in (each.usual, *before)
+        if mean and abs(mean - usual) <= reach
+    )
+    return next(found, None)
 
 
 def _by_centre(

@@ -268,3 +268,12 @@ def test_what_else_is_off_while_a_feature_is_stuck_did_not_begin_it(name, since)
     stuck[1]["since"]["time"] = output("", "p1:d1", 300)[1]["time"]
     (found,) = incidents(stuck, named(alert("p1:d1", 550), **{name: (3.0, 6.2)}))
     assert (found["since"][11:16], found["text"].count("heat stays at 3")) == (since, 1)
+
+
+@pytest.mark.parametrize(("began", "settled", "value"), [(305, False, 38.0), (200, False, 20.0), (305, True, 20.0)])
+def test_a_drift_that_was_seen_under_way_ends_where_the_record_of_an_alert_is(began, settled, value):
+    made = drift("p1:d1", 310, heat=(6.2, 20.0))
+    made[1]["since"]["time"] = output("", "p1:d1", began)[1]["time"]
+    ends = [output("drift_events", "p1:d1", 600, kind="settled", opened=0, seq=1, units=[])] if settled else []
+    (found,) = incidents(made, *ends, named(alert("p1:d1", 308), heat=(38.0, 6.2)))
+    assert found["features"] == [{"feature": "heat", "value": value, "usual": pytest.approx(6.2)}]

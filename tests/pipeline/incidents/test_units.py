@@ -161,3 +161,24 @@ def test_what_comes_soon_after_another_unit_names_it():
     burst = named(again(alert("p1:d1", 900, records=6.0, unlike=6.0)), cpu=(0.87, 0.46))
     of_burst, _ = incidents(unit, lasts, burst, streams=1)
     assert of_burst["text"].endswith("; cpu in another unit since 2026-05-06 05:09")
+
+
+@pytest.mark.parametrize(
+    ("value", "factor"), [(44_488.0, 1_000.0), (20_000.0, None), (60_000.0, None), (445.0, None), (0.04, None)]
+)
+def test_one_record_far_above_a_wide_range_says_the_unit_in_which_it_would_be_near_the_middle(value, factor):
+    made = alert("p1:d1", 300, records=25.0, unlike=25.0)
+    made[1]["features"] = [{"feature": "energy", "value": value, "low": -0.3, "high": 78.5}]
+    (found,) = incidents(made)
+    assert found.get("factor") == factor
+
+
+@pytest.mark.parametrize(("name", "after", "kind"), [("temp", 86.5, "unit"), ("temp", 70.0, ""), ("load", 86.5, "")])
+def test_a_stream_that_is_named_for_a_temperature_is_in_fahrenheit_of_what_it_had_become_with_others(name, after, kind):
+    names = [f"p{n % 2}:{name}.d{n}" for n in range(6)]
+    known = [emerged(each, 20, 0, value=27.5) for each in names]
+    change = [named(alert(each, 302), value=(30.3, 27.5)) for each in names]
+    for each in known:
+        each[1]["after"][0]["spread"] = {"value": 0.5}
+    found = incidents(*known, *change, emerged(names[1], 900, 7, value=after), streams=0)
+    assert [(each["kind"] == "unit", len(each["streams"])) for each in found] == [(bool(kind), 1), (False, 6)]
