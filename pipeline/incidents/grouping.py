@@ -4,7 +4,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from math import inf
 from operator import itemgetter
 from statistics import mean, median
@@ -152,9 +152,11 @@ class Episode:
 
     @property
     def turns(self) -> bool:
-        """Whether a feature went both ways by its drifts, and it shows nothing else."""
+        """Whether a feature went both ways by its drifts, or back before the next, and it shows nothing else."""
         if not self.is_drift or len(self.signs) < 2:
             return False
+        if all(0 < sign.ended <= later.onset for sign, later in pairwise(self.signs)):
+            return True
         sides = {(name, move.shift > 0) for sign in self.signs for name, move in sign.moves.items()}
         return any((name, not side) in sides for name, side in sides)
 

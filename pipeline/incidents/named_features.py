@@ -29,17 +29,17 @@ def features_of(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
             moves.setdefault(name, []).append(move)
     if len(group) == 1 and len(centres) > 1:  # A stream that broke has records of many kinds.
         centres = [] if moves else centres[:1]
-    named, most = Counter[str](), 0
-    if len(group) >= MANY:
+    named, least = Counter[str](), 0
+    if len(group) > 1:
         # What only the ends of drifts name, or few streams, is not what they have in common.
         named.update(name for each in group for name in each.soon)
-        most = max(named.values(), default=0)
-        moves = {name: own for name, own in moves.items() if 2 * named[name] >= most} or moves
+        least = max(named.values(), default=0) // 2 + 1
+        moves = {name: own for name, own in moves.items() if named[name] >= least} or moves
     is_moved = 2 * sum(bool(each.moves) for each in group) > len(group) >= MANY
     values: dict[str, list[Value]] = {}
     for episode in () if is_moved else group:
         for name, value in episode.values.items():
-            if name not in moves and 2 * named[name] >= most:
+            if name not in moves and named[name] >= least:
                 values.setdefault(name, []).append(value)
     weight = Counter({name: len(own) for name, own in (moves | values).items()})
     strength = {name: median(abs(move.shift) for move in own) for name, own in moves.items()}

@@ -55,7 +55,7 @@ def _swings(group: Sequence[Episode], since: str) -> str:
     seen = [*group[0].places.items()][:SHOWN]
     ends = ((name, rounded(low, high), rounded(high, low)) for name, (low, high) in seen)
     places = ", ".join(f"{name} {number(low)} to {number(high)}" for name, low, high in ends)
-    return f"goes to and fro{since}, {max(each.drifts for each in group):,} drifts{last}: {places}"
+    return f"goes to and fro{since}, {max(len(each.signs) for each in group):,} drifts{last}: {places}"
 
 
 def _silence(signs: Sequence[Sign], at: str, often: str) -> str:

@@ -277,3 +277,24 @@ def test_a_drift_that_was_seen_under_way_ends_where_the_record_of_an_alert_is(be
     ends = [output("drift_events", "p1:d1", 600, kind="settled", opened=0, seq=1, units=[])] if settled else []
     (found,) = incidents(made, *ends, named(alert("p1:d1", 308), heat=(38.0, 6.2)))
     assert found["features"] == [{"feature": "heat", "value": value, "usual": pytest.approx(6.2)}]
+
+
+def test_a_drift_that_recovers_and_comes_again_goes_to_and_fro():
+    drifts = [drift("p1:d1", 310 + 300 * n, seq=2 * n, heat=(6.2, 38.0 + n)) for n in range(3)]
+    for n, (_, event) in enumerate(drifts[1:]):
+        event["continues"] = 2 * n
+    ends = [output("drift_events", "p1:d1", 400 + 300 * n, kind="recovered", opened=2 * n, seq=2 * n + 1, units=[])
+            for n in range(2)]  # fmt: skip
+    (found,) = incidents(*drifts, *ends)
+    assert found["text"] == (
+        "p1:d1: goes to and fro since 2026-05-06 05:05:00, 3 drifts, last 2026-05-06 15:05: heat 6.2 to 40"
+    )
+    assert found["is_open"] and not incidents(*drifts[:2], *ends)[0]["is_open"]
+
+
+def test_an_incident_of_two_streams_names_what_both_show():
+    shown = [named(alert(f"p1:d{n}", 300 + n), heat=(38.0, 6.2), **{f"x{n}": (9.0, 1.0)}) for n in (1, 3)]
+    (found,) = incidents(*shown)
+    assert [each["feature"] for each in found["features"]] == ["heat"]
+    moved = [drift(f"p1:d{n}", 300 + n, heat=(6.2, 38.0), **{f"x{n}": (1.0, 99.0)}) for n in (1, 3)]
+    assert [each["feature"] for each in incidents(*moved)[0]["features"]] == ["heat"]
