@@ -12,7 +12,7 @@ from resonance.pipeline.incidents.differences import is_early, says_nothing
 from resonance.pipeline.incidents.endings import over_since
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, Episode, episodes, together
-from resonance.pipeline.incidents.merging import MANY, again, with_fleet, with_nameless
+from resonance.pipeline.incidents.merging import MANY, again, came_first, with_fleet, with_nameless
 from resonance.pipeline.incidents.named_features import features_of, features_of_way
 from resonance.pipeline.incidents.sentences import cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
@@ -94,9 +94,11 @@ class IncidentTable:
             ]
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
+        first = came_first(self._groups)
         found, larger = list[tuple[Incident, list[Episode]]](), list[Incident]()
         for group in sorted(self._groups, key=len, reverse=True):
-            incident = _incident(group, known, centres, larger)
+            before = next((first[each.key] for each in group[0].signs if each.key in first), 0.0)
+            incident = _incident(group, known, centres, larger, before)
             found.append((incident, group))
             if len(group) >= MANY:
                 larger.append(incident)
@@ -128,10 +130,12 @@ def _incident(
     known: int,
     centres: Mapping[str, Sequence[Mapping[str, float]]],
     larger: Collection[Incident],
+    before: float,
 ) -> Incident:
     """Return the incident of a group, without its streams in the text.
 
-    The `larger` ones, of several streams, take the stream of a smaller one that shows the same in the end.
+    The `larger` ones, of several streams, take the stream of a smaller one that shows the same in the end. What its
+    stream has had `before`, in seconds, is no new kind.
     """
     ordered = sorted(group, key=lambda each: (each.began, each.place))
     signs = _ordered(group)
@@ -162,6 +166,8 @@ def _incident(
         )
     ):
         kind = "like_others"
+    elif kind == "new_kind" and before:
+        kind = "back"
     alerts = [sign.key for sign in signs if sign.rule not in ("drift", "emerged")]
     lasting = [sign for sign in signs if sign.is_open]
     # A fault of one stream, or another unit, that a model has learned meanwhile is one still.
@@ -182,6 +188,8 @@ def _incident(
         "since": stamp(since),
         "time": max(sign.stamp for sign in signs),
     }
+    if kind == "back" and incident["severity"] == "critical":
+        incident["severity"] = "warning"
     # How a drift ended says more than the record that cleared an alert before.
     ended = [sign for sign in signs if sign.rule != "unlike" or not incident["drifts"]]
     is_gone = not lasting and not all(each.back for each in group)
@@ -189,7 +197,7 @@ def _incident(
         incident["is_learned"] = True
     if unit is not None:
         incident["factor"] = unit.factor
-    incident["text"] = cause_of(incident, signs, group, unit) + _category(group, centres)
+    incident["text"] = cause_of(incident, signs, group, unit, before) + _category(group, centres)
     end = over_since(signs)
     if is_gone and not is_learned and end > 0 and incident["since"] >= "1971":
         word = " until" if kind == "silent" else "; over since"

@@ -1,7 +1,7 @@
 """What comes again, and what streams of a fleet do at times of their own while it changes, is one incident."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter, itemgetter
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from resonance.pipeline.incidents.agreement import are_alike
 from resonance.pipeline.incidents.excursions import LIKE, SINCE_SECONDS, Excursions
 from resonance.pipeline.incidents.grouping import COMPARED, ECHO_SECONDS, Episode, Group
-from resonance.pipeline.incidents.signs import Sign
+from resonance.pipeline.incidents.signs import Sign, Value
 
 MANY: Final = 3
 """Streams that are a fleet; of fewer none is unlike the others."""
@@ -113,6 +113,32 @@ def again(found: Iterable[list[Episode]]) -> list[list[Episode]]:
             known.append(group)
         result.append(group)
     return result
+
+
+def came_first(found: Iterable[list[Episode]]) -> dict[str, float]:
+    """Return when kinds of records that single streams have again came first, by the key of the alert that is new.
+
+    Features that follow the weather may be elsewhere: the first one that an alert names says the kind.
+    """
+    result, known = dict[str, float](), dict[str, list[tuple[float, Mapping[str, Value]]]]()
+    for group in sorted(found, key=lambda each: each[0].began):
+        sign = next((each for each in group[0].signs if each.values and each.rule == "unlike"), None)
+        if len(group) == 1 and sign is not None and group[0].family == "data":
+            own = known.setdefault(group[0].place, [])
+            times = (began for began, values in own[-COMPARED:] if _is_first_alike(sign.values, values))
+            if began := next(times, 0.0):
+                result[sign.key] = began
+            own.append((group[0].began, sign.values))
+    return result
+
+
+def _is_first_alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
+    """Whether the first features of two records are the same, and both are as far off there."""
+    name = next(iter(one))
+    if name != next(iter(other)):
+        return False
+    mine, theirs = one[name], other[name]
+    return mine.is_far and theirs.is_far and mine.is_close(theirs.value)
 
 
 def _comes_again(sign: Sign) -> bool:

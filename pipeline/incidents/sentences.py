@@ -79,8 +79,10 @@ def _is_settled(signs: Sequence[Sign]) -> bool:
     return not is_urgent and any(sign.is_learned for sign in drifts or signs)
 
 
-def cause_of(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], unit: Rescaled | None) -> str:
-    """Return what happened to the streams of an incident."""
+def cause_of(
+    incident: Incident, signs: Sequence[Sign], group: Sequence[Episode], unit: Rescaled | None, before: float
+) -> str:
+    """Return what happened to the streams of an incident; `before`, in seconds, they had the same kind of records."""
     # Records of a file may have no time.
     at = f" {second(incident['since'])}" if incident["since"] >= "1971" else ""
     since = at and f" since{at}"
@@ -104,6 +106,8 @@ def cause_of(incident: Incident, signs: Sequence[Sign], group: Sequence[Episode]
         return f"records as most other streams have them{since}{behind}"
     if group[0].family == "passage":
         return f"on the way between known kinds of records{since}{often}{behind}"
+    if kind == "back" and before and at:
+        return f"again the kind of records of {minute(stamp(before))}{since}{behind}"
     if kind in ("new_kind", "back"):
         return f"a {'new' if kind == 'new_kind' else 'rare, known'} kind of records{since}{often}{behind}"
     if kind == "drifted":

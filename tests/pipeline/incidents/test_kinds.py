@@ -196,3 +196,20 @@ def test_of_a_stream_that_broke_the_drift_and_its_alert_name_first_what_a_later_
     (found,) = incidents(broke, drift("p1:d1", 320, noise=(2.0, 11.0)), settled)
     assert found["text"].startswith("p1:d1: broke 2026-05-06 04:55:00, noise 12, usually 2; alone")
     assert [each["feature"] for each in found["features"]] == ["noise", "load", "heat"]
+
+
+@pytest.mark.parametrize(
+    ("load", "heat", "is_again"), [(38.0, 3.0, True), (38.4, 9.9, True), (60.0, 3.0, False), (2.3, 3.0, False)]
+)
+def test_a_kind_that_a_stream_has_again_is_named_by_when_it_came_first(load, heat, is_again):
+    """The heat follows the weather, and the model may not know the kind."""
+    first = named(alert("p1:d1", 300), load=(38.0 if load > 3 else 2.3, 2.0), flow=(9.0, 2.0))
+    first[1]["features"][0].update(low=1.0, high=3.0)
+    over = alert("p1:d1", 400, kind="cleared", outside=0.0)
+    later = named(alert("p1:d1", 1_300), load=(load, 2.0), heat=(heat, 6.2))
+    later[1]["features"][0].update(low=1.0, high=3.0)
+    later[1]["key"] += "later"
+    found, _ = incidents(first, over, later, streams=1)
+    how = "again the kind of records of 2026-05-06 04:58" if is_again else "a new kind of records"
+    assert found["text"].startswith(f"p1:d1: {how} since 2026-05-06 21:38:00, load {load:.3g}, usually 2")
+    assert (found["kind"], found["severity"]) == (("back", "warning") if is_again else ("new_kind", "critical"))
