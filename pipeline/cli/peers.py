@@ -34,7 +34,7 @@ def show(found: "peers.ComparedStreams", *, wide: bool, brief: bool = False) -> 
         kept = own if wide else own[:FEATURES]
         left_out += len(own) - len(kept)
         for each in kept:
-            since = minute(each.since) if each.since else each.by and f"by {minute(each.by)}"
+            since = _minute(each.since) or (_minute(each.by) and f"by {_minute(each.by)}")
             usual = f"{cell(each.low)} to {cell(each.high)}"
             figures = each.feature, each.change, each.value, each.median, usual, each.far
             rows.append([readable(name, name), *figures, since, in_words(each.where)])
@@ -45,8 +45,8 @@ def show(found: "peers.ComparedStreams", *, wide: bool, brief: bool = False) -> 
         where = "--json" if brief else "--wide"
         footnote(f"{counted(left_out, 'more feature')} of these streams: see {where}")
     footnote(_verdict(len(found.names), found.compared) + (f"; {FAR}" if rows else ""))
-    if any(each.by for each in found.unlike):
-        footnote("by: what it shows had begun by then, of a kind of work by the first record of it that was read")
+    if any(map(_minute, (each.by for each in found.unlike))):
+        footnote("by: it began then or earlier; older records were not compared")
     if found.kinds and not brief:
         footnote(f"kinds of work, each compared by itself, too: {'; '.join(map(in_words, found.kinds))}")
     if found.cut:
@@ -71,7 +71,19 @@ def _verdict(unlike: int, compared: int) -> str:
 
 def in_words(where: "Sequence[peers.FeatureBound]") -> str:
     """Return the conditions of a kind of work, those of one feature together."""
-    sides: dict[str, list[str]] = {}
-    for each in where:
-        sides.setdefault(each.feature, []).append(f"{each.side} {cell(each.value)}")
-    return " and ".join(f"{feature} is {' and '.join(own)}" for feature, own in sides.items())
+    found = list[str]()
+    for feature in dict.fromkeys(each.feature for each in where):
+        above, below = (
+            [each.value for each in where if (each.feature, each.side) == (feature, side)]
+            for side in ("above", "up to")
+        )
+        low, high = (cell(max(above)) if above else ""), (cell(min(below)) if below else "")
+        found.append(
+            f"{feature} is " + (f"{low} to {high}" if low and high else f"above {low}" if low else f"up to {high}")
+        )
+    return " and ".join(found)
+
+
+def _minute(time: str | None) -> str | None:
+    """Return a time to the minute; records of a file may have none."""
+    return minute(time) if time and time >= "1971" else None

@@ -1,6 +1,6 @@
 """What an incident says: whose it is, what happened, since when, and what is usual."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from resonance.pipeline.errors import minute, number, second
@@ -21,16 +21,25 @@ NAMED_WIDTH: Final = 60
 """Characters of such names together."""
 
 
-def names_of(streams: Sequence[str | None], known: int) -> str:
-    """Return the streams of an incident as people name them."""
+def names_of(streams: Sequence[str | None], known: int, every: Iterable[str] = ()) -> str:
+    """Return the streams of an incident as people name them: by a part of their names if all of `every` one have it."""
     named = [stream for stream in streams if stream is not None]
     if len(named) == known > MANY:
         return f"all {known:,} streams"
     if len(named) > MANY and (len(named) > NAMED or sum(map(len, named)) > NAMED_WIDTH):
+        # Records in the long form have a stream for each parameter and place.
+        kinds, others = ({_first_part(each) for each in own} for own in (named, {*every}.difference(named)))
+        if every and len(kinds) == 1 and not kinds & others:
+            return f"all {len(named):,} streams of {kinds.pop()}"
         if 2 * len(named) >= known:
             return f"{len(named):,} of {known:,} streams"
         return f"{', '.join(named[:MANY])} and {len(named) - MANY:,} more of {known:,} streams"
     return ", ".join(named) if named else "a partition"
+
+
+def _first_part(stream: str) -> str:
+    """Return the first part of the key of a stream."""
+    return stream.partition(":")[2].partition(".")[0]
 
 
 def _value(each: IncidentFeature) -> str:
@@ -42,7 +51,7 @@ def _value(each: IncidentFeature) -> str:
     if "ratio" in each and each["ratio"] > STUCK:
         return f"{each['feature']} {varying(each['ratio'], is_steps=each.get('steps', False))}"
     # Of a feature that is stuck the news is not where.
-    how, often = ("stays at ", "varies about ") if "ratio" in each else ("", "")
+    how, often = ("stays at ", "varies around ") if "ratio" in each else ("", "")
     value, usual = number(each["value"]), "" if each["usual"] is None else number(each["usual"])
     said = "usually varies" if how and usual == value else f"usually {often}{usual}"
     return f"{each['feature']} {how}{value}" + (f", {said}" if usual else "")

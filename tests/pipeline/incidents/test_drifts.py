@@ -112,8 +112,8 @@ def test_a_rare_count_that_has_not_come_for_a_while_is_not_stuck(before, count):
     (0.4, 2.4, "at a new level since 2026-05-06 04:56:00, heat 8, usually 6.2"),
     (3.4, 6.8, "at a new level since 2026-05-06 04:56:00, heat 6.5, usually 6.2"),
     (0.4, 6.9, "broke 2026-05-06 04:56:00, heat jumps 6.9 times as far from record to record"),
-    (2.9, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies about 6.2"),
-    (9.4, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies about 6.2"),
+    (2.9, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies around 6.2"),
+    (9.4, 0.05, "broke 2026-05-06 04:56:00, heat stays at 6.5, usually varies around 6.2"),
     # It varies as much less as it has become smaller.
     (-9.4, 0.05, "at a new level since 2026-05-06 04:56:00, heat 0.3, usually 6.2"),
 ])  # fmt: skip
@@ -131,7 +131,7 @@ def test_a_feature_that_is_stuck_at_0_stays_at_0_though_its_mean_is_rounded():
     started = drift("p1:d1", 310)
     started[1]["units"] = changed("volt", "narrowed", before=398.6, after=0.0185, shift=-144.3, ratio=0.0)
     (found,) = incidents(started)
-    assert found["text"].endswith(", volt stays at 0, usually varies about 399")
+    assert found["text"].endswith(", volt stays at 0, usually varies around 399")
     assert found["features"] == [{"feature": "volt", "value": 0.0, "usual": 398.6, "ratio": 0.0}]
 
 
@@ -196,7 +196,7 @@ def test_where_a_sensor_is_stuck_is_no_news_at_night(value, count):
     stuck = drift("p1:d1", 300)
     stuck[1]["units"] = changed("heat", "narrowed", shift=0.3, ratio=0.002)
     found = incidents(stuck, named(alert("p1:d1", 700), heat=(value, 0.1)))
-    assert (len(found), "heat stays at 6.5, usually varies about 6.2" in found[-1]["text"]) == (count, True)
+    assert (len(found), "heat stays at 6.5, usually varies around 6.2" in found[-1]["text"]) == (count, True)
 
 
 def test_what_is_next_to_nothing_beside_what_was_or_is_there_is_zero():

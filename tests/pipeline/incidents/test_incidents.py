@@ -7,7 +7,7 @@ from resonance.engine.prepare.parameters import AUTO_COLUMNS
 from resonance.pipeline.incidents import differences, sign_table
 from resonance.pipeline.incidents.incidents import IncidentTable
 
-from tests.pipeline.incidents.outputs import BROKE, WORK, alert, incidents, output
+from tests.pipeline.incidents.outputs import BROKE, WORK, alert, incidents, named, output
 
 
 def test_how_many_features_alerts_name_is_known():
@@ -91,3 +91,17 @@ def test_outputs_in_any_order_and_twice_give_the_same_and_foreign_ones_nothing()
     expected = incidents(*BROKE, *WORK)
     for seed in range(5):
         assert incidents(*random.Random(seed).choices(outputs, k=99), *outputs) == expected
+
+
+@pytest.mark.parametrize(("others", "said"), [
+    (["redox.d8"], "all 8 streams of temp"), (["temp.d8"], "8 of 9 streams"), ([], "all 8 streams"),
+    (["redox.d8", *(f"redox.d{n}" for n in range(20))], "all 8 streams of temp"),
+    (["temp.d8", *(f"redox.d{n}" for n in range(20))], "p0:temp.d0, p0:temp.d2, p0:temp.d4 and 5 more of 29 streams"),
+])  # fmt: skip
+def test_all_streams_of_a_parameter_are_named_by_it(others, said):
+    names = [f"p{n % 2}:temp.d{n}" for n in range(8)]
+    quiet = [
+        output("cluster_events", f"p0:{name}", 5, kind="vanished", cluster=None, after=[], before=[]) for name in others
+    ]
+    (found,) = incidents(*quiet, *(named(alert(name, 300), load=(5.0, 2.0)) for name in names), streams=0)
+    assert found["text"].startswith(f"{said}: a new kind of records")

@@ -7,12 +7,12 @@ import numpy as np
 import orjson
 import pytest
 from resonance.pipeline.cli import inspect
-from resonance.pipeline.cli.peers import in_words
+from resonance.pipeline.cli.peers import in_words, show
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.inspect.listing import read_states
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.peers import peers, recent
-from resonance.pipeline.peers.peers import FeatureBound, compare_streams
+from resonance.pipeline.peers.peers import ComparedStreams, FeatureBound, UnlikeFeature, compare_streams
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.repartition.envelope import route_message
 
@@ -112,7 +112,7 @@ def test_what_one_kind_of_work_alone_shows_is_named_with_it(monkeypatch, printed
     assert only["where"] in content["kinds"]
     assert in_words(
         [FeatureBound("x", "above", 1.0), FeatureBound("y", "up to", 2.0), FeatureBound("x", "up to", 3.0)]
-    ) == ("x is above 1 and up to 3 and y is up to 2")
+    ) == ("x is 1 to 3 and y is up to 2")
 
 
 @pytest.mark.parametrize("begin", [60, 40, 0])
@@ -135,7 +135,19 @@ def test_of_a_kind_of_work_since_is_when_its_own_records_began_to_be_so(monkeypa
     assert abs(np.searchsorted(kind, found) - np.searchsorted(kind, first)) <= 20
     shown = printed(run, *OPTIONS, "--peers")
     by = "by 2023-11-14 22:1" in shown.out
-    assert by is ("by: what it shows had begun by then" in shown.out) is (begin == 0)
+    assert by is ("by: it began then or earlier" in shown.out) is (begin == 0)
+
+
+@pytest.mark.parametrize(("since", "by", "said"), [
+    ("2026-05-06T07:00:00.000Z", None, "2026-05-06 07:00"), (None, "2026-05-06T07:00:00.000Z", "by 2026-05-06 07:00"),
+    ("1970-01-01T00:00:00.000Z", None, ""), (None, "1970-01-01T00:00:00.000Z", ""), (None, None, ""),
+])  # fmt: skip
+def test_records_without_times_say_nothing_of_since_when_a_stream_is_unlike_its_peers(since, by, said, capsys):
+    unlike = UnlikeFeature("p0:d3", "heat", "high", 9.0, 2.0, 1.0, 3.0, 7.0, since, by, [])
+    show(ComparedStreams(12, 12, [unlike]), wide=False)
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[1].rstrip().endswith(said or " 7")
+    assert ("1970" in shown.out, "by: " in shown.out + shown.err) == (False, said.startswith("by"))
 
 
 def test_what_was_processed_since_the_snapshot_counts_and_what_was_not_does_not(monkeypatch):
