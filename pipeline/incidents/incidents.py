@@ -102,9 +102,9 @@ class IncidentTable:
             found.append((incident, group))
             if len(group) >= MANY:
                 larger.append(incident)
-        every = self._signs.streams if known == len(self._signs.streams) else []
+        compared = self._signs.streams if known == len(self._signs.streams) else []
         for incident, _ in found:
-            incident["text"] = f"{names_of(incident['streams'], known, every)}: {incident['text']}"
+            incident["text"] = f"{names_of(incident['streams'], known, compared)}: {incident['text']}"
         found.sort(key=lambda each: (each[0]["since"], each[0]["key"]))
         _name_units(found)
         return [incident for incident, _ in reversed(found)]
