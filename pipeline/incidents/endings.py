@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from resonance.pipeline.incidents.signs import Sign, seconds
 from resonance.pipeline.incidents.silences import UNREADABLE
@@ -13,6 +13,10 @@ DriftKey = tuple[str, int, int]
 
 Way = tuple[float, float] | None
 """What a feature was and is; None of a share, or of how features depend on each other."""
+
+
+COMPARED: Final = 20
+"""Signs of a stream before and behind with which one is compared."""
 
 
 class Later(NamedTuple):
@@ -57,16 +61,19 @@ def over_since(signs: Sequence[Sign]) -> float:
 
     What an alert and a drift show at the same time in the same features was over by the first of their ends.
     """
-    found = 0.0
+    found, of_streams = 0.0, dict[str, list[Sign]]()
     for sign in signs:
-        names = {*sign.moves, *sign.varies, *sign.values, sign.lacks}
-        same = (
-            each.over
-            for each in signs
-            if each.over and not each.is_learned and each.onset <= sign.over and sign.onset <= each.over
-            if not names.isdisjoint((*each.moves, *each.varies, *each.values))
-        )
-        found = max(found, min(same, default=sign.over))
+        of_streams.setdefault(sign.place, []).append(sign)
+    for own in of_streams.values():
+        for at, sign in enumerate(own):
+            names = {*sign.moves, *sign.varies, *sign.values}
+            same = (
+                each.over
+                for each in own[max(0, at - COMPARED) : at + COMPARED]
+                if each.over and not each.is_learned and each.onset <= sign.over and sign.onset <= each.over
+                if not names.isdisjoint((*each.moves, *each.varies, *each.values))
+            )
+            found = max(found, min(same, default=sign.over))
     return found
 
 
