@@ -1,4 +1,4 @@
-"""When drifts were over: what they changed is as before, or has changed again."""
+"""When what signs show was over: what drifts changed is as before, or has changed again, and alerts show no more."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
