@@ -16,7 +16,7 @@ FEATURES = 3
 COLUMNS = ("stream", "feature", "is", "value", "peers", "usual range", "far", "since", "while")
 """The last one where something is so in one kind of work alone."""
 
-FAR = "far: how many times as far from the peers' median as is usual; from 3 to 5.4 on a stream is listed"
+FAR = "far: how many times as far from the peers' median as is usual; from 1.5 to 5.4 on a stream is listed"
 
 
 def show(found: "peers.ComparedStreams", *, wide: bool, brief: bool = False) -> None:

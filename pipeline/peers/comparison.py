@@ -3,8 +3,9 @@
 Each half of a stream's recent records has, of a feature, the range that the middle 90 % of the values take, and their
 mean, for which values beyond that range count as its ends. The usual range of a stream's peers reaches as far as the
 ranges of nearly all of them. A stream is unlike them where both means are several times as far from the median of all
-as their usual range reaches. So a state that peers take now and then is usual, and so is a kind that many streams are
-of. What has begun in the last quarter of its records counts, too, where it is twice as far from the ranges of all.
+as their usual range reaches, or beyond it and as far by the range of their means. So a state that peers take now and
+then is usual, and so is a kind that many streams are of. What has begun in the last quarter of its records counts, too,
+where it is twice as far from the ranges of all.
 
 Standard deviations are compared likewise, as logarithms: a feature varies more, or less, than with the peers.
 
@@ -45,6 +46,9 @@ LIMIT: Final = 3.0
 
 SUDDEN: Final = 2.0
 """Of what has begun of late the limit is so many times as high."""
+
+OUTSIDE: Final = 1.5
+"""How far it is at least, where the means of nearly all peers are far nearer to each other than records reach."""
 
 FEW: Final = 4.0
 """Of few peers the extremes say little: with so many streams the limit is twice as high."""
@@ -135,7 +139,7 @@ def deviations_of(profiles: Profiles, step: float, rounding: float, feature: int
     low, high, mean, inner, outer, late, late_inner = (each[there] for each in profiles)
     median = float(np.median(mean[:, 1]))
     digit = max(DIGITS * abs(median) or rounding, near)
-    found = _beyond(mean, median, low, high, np.maximum(SPREADS * inner.max(axis=1), digit))
+    found = _beyond(mean, median, low, high, np.maximum(SPREADS * inner.max(axis=1), digit), lasting=True)
     lasting = {each.stream for each in found}
     # That the newer half varies is then a part of what has begun.
     least = np.maximum(SPREADS * np.maximum(inner[:, 0], late_inner.max(axis=1)), digit)
@@ -169,23 +173,36 @@ def deviations_of(profiles: Profiles, step: float, rounding: float, feature: int
 
 
 def _beyond(
-    values: FloatArray, median: float, low: FloatArray, high: FloatArray, least: FloatArray, *, sudden: bool = False
+    values: FloatArray,
+    median: float,
+    low: FloatArray,
+    high: FloatArray,
+    least: FloatArray,
+    *,
+    sudden: bool = False,
+    lasting: bool = False,
 ) -> list[Deviation]:
     """Return the streams whose values, in both halves and on one side, are too far for the ranges of their peers.
 
     `least` is how far the usual range reaches at least, for each stream. What is `sudden` has to be farther, and beyond
-    the ranges of all peers.
+    the ranges of all peers; what is `lasting` may be nearer, where the values of these are near each other.
     """
     beyond = 0 if sudden else max(int(APART * (len(values) - 1)), int(len(values) >= 2 * FEWEST_STREAMS))
     begins, ends = _reach(low.min(axis=1), beyond), -_reach(-high.max(axis=1), beyond)
+    lowest, highest = _reach(values.min(axis=1), beyond), -_reach(-values.max(axis=1), beyond)
     limit = (SUDDEN if sudden else 1.0) * LIMIT * (1.0 + FEW / len(values))
-    half_width = (ends - begins) / 2.0
     found = []
     for change, side in (("low", -1.0), ("high", 1.0)):
         # A range that is long on the other side, as of few peers by chance, is not short on this one.
-        reach = np.maximum.reduce([side * ((ends if side > 0.0 else begins) - median), half_width, least])
+        reach, of_values = (
+            np.maximum.reduce([side * ((last if side > 0.0 else first) - median), (last - first) / 2.0, least])
+            for first, last in ((begins, ends), (lowest, highest))
+        )
+        bound = limit * reach
+        if lasting:
+            bound = np.minimum(bound, np.maximum(OUTSIDE * reach, SUDDEN * limit * of_values))
         distance = (side * (values - median)).min(axis=1)
-        for place in np.flatnonzero(distance > limit * reach).tolist():
+        for place in np.flatnonzero(distance > bound).tolist():
             far = distance[place] / reach[place] if distance[place] < FARTHEST * reach[place] else FARTHEST
             own = float(values[place, 1]), median, float(begins[place]), float(ends[place])
             found.append(Deviation(place, 0, change, *own, float(far)))  # type: ignore[arg-type]

@@ -27,16 +27,20 @@ def plain_edge(begins, own, strict):
     return peers[0 if strict > 1 else max(int(0.05 * len(peers)), 1 if len(peers) >= 9 else 0)]
 
 
-def plain_beyond(values, median, lows, highs, least, strict=1):
+def plain_beyond(values, median, lows, highs, least, strict=1, lasting=False):
     """By stream: side, distance and usual range, where both halves are too far."""
-    found = {}
+    found, limit = {}, strict * 3 * (1 + 4 / len(values))
     for own, halves in enumerate(values):
         begins = plain_edge([min(each) for each in lows], own, strict)
         ends = -plain_edge([-max(each) for each in highs], own, strict)
         for side, edge in (("low", median - begins), ("high", ends - median)):
             distance = min(median - each if side == "low" else each - median for each in halves)
             reach = max(edge, (ends - begins) / 2, least[own])
-            if distance > strict * 3 * (1 + 4 / len(values)) * reach:
+            first = plain_edge([min(each) for each in values], own, strict)
+            last = -plain_edge([-max(each) for each in values], own, strict)
+            of_means = max(median - first if side == "low" else last - median, (last - first) / 2, least[own])
+            bounds = [limit * reach, *([max(1.5 * reach, 2 * limit * of_means)] if lasting else [])]
+            if distance > min(bounds):
                 found[own] = side, halves[1], begins, ends, distance / max(reach, distance / 1000)
     return found
 
@@ -65,7 +69,7 @@ def plain_compare(streams):
     newest = [plain_late(values) for values in streams]
     sudden = [max(0.3 * max(each[0], *own), digit) for each, (_, own) in zip(inner, newest, strict=True)]
     late = plain_beyond([means for means, _ in newest], median, low, high, sudden, strict=2)
-    moved = late | plain_beyond(mean, median, low, high, least)
+    moved = late | plain_beyond(mean, median, low, high, least, lasting=True)
     found = {own: (side, value, median, *rest) for own, (side, value, *rest) in moved.items()}
     different = sorted({value for values in streams for value in values[-400:]})
     gaps = [after - before for before, after in itertools.pairwise(different)]
@@ -100,6 +104,7 @@ BREAKS = {
     "none": lambda row: row,
     "another unit": lambda row: row * 1.8 + 32,
     "a factor": lambda row: row * 0.15,
+    "beyond the records": lambda row: row + 9.0,
     "of late": lambda row: np.concatenate([row[:-100], row[-100:] * 1.8 + 32]),
     "stuck": lambda row: row * 0 + row[0],
     "noise": lambda row: row + 40 * np.random.default_rng(1).normal(size=len(row)),
