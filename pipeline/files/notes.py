@@ -271,7 +271,7 @@ def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) ->
         else:
             several = len({*rows_of(seen, *found.paths)}) >= FEWEST_PEERS
             is_compared = several and comes_again(seen, found.paths, COMPARED)
-            remedy = "with --set stream=key they are compared" if is_compared else ""
+            remedy = "to compare them all the same, with --set stream=key" if is_compared else ""
             change = Columns(key=found.paths) if is_compared else NOTHING
             yield Note(f"{text}, too few of each for a model of its own", remedy, change, advised=False)
     # Of devices one behind the other times begin again, and of many at once some come late.

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from resonance.pipeline.files.clocks import is_time_of_day
-from resonance.pipeline.files.kinds import Kinds
+from resonance.pipeline.files.kinds import Kinds, is_version
 from resonance.pipeline.files.survey import MAX_SOURCES, Column, FileSurvey
 
 
@@ -27,6 +27,8 @@ def too_many(column: Column) -> bool:
 def _reason(path: str, column: Column, records: int, kinds: Kinds, features: str) -> str:
     if not column.present:
         return "no value in any record"
+    if is_version(path, column):
+        return "names a version"
     if path in kinds.clocks or is_time_of_day(column):
         return "another time of the records"
     if path in kinds.ids:

@@ -178,7 +178,10 @@ def test_the_line_on_streams_that_are_too_short_names_what_compares_them(tmp_pat
     rows = [f"{at},f{k},{draw.gauss(4 + (k == 4), 0.1)},{draw.gauss(3, 0.1)}" for at in times for k in range(12)]
     (tmp_path / "own.csv").write_text("\n".join(["at,farm,fat,protein", *rows]) + "\n")
     said = printed(run, "replay", "own.csv", "--yes")
-    assert "too few of each for a model of its own; with --set stream=key they are compared: --key farm\n" in said.err
+    assert (
+        "too few of each for a model of its own; to compare them all the same, with --set stream=key: --key farm\n"
+        in said.err
+    )
     assert "f4" not in said.out
     assert "p0:f4" in printed(run, "replay", "own.csv", "--yes", "--set", "stream=key").out
 

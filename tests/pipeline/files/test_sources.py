@@ -131,7 +131,7 @@ def test_few_records_of_a_source_are_no_reason_for_a_model_of_its_own():
     many = [measured(box=f"b{n % 12}", at=stamp(n // 12)) for n in range(4_000)]
     (note,) = [note for note in noted(many).notes if "box" in note.text]
     assert not note.advised
-    assert str(note).endswith("a model of its own; with --set stream=key they are compared: --key box")
+    assert str(note).endswith("a model of its own; to compare them all the same, with --set stream=key: --key box")
     assert (FEWEST_PEERS, COMPARED) == (profiles.FEWEST_STREAMS, profiles.FEWEST)
 
 
