@@ -154,7 +154,9 @@ def _incident(
                 late |= names
                 all_["streams"].append(streams[0])
         features = [each for each in features if each["feature"] not in late] or features
-    unit = rescaled(ordered, signs) if ordered[0].family == "data" and not ordered[0].is_beside else None
+    unit = None
+    if ordered[0].family == "data" and not ordered[0].is_beside:
+        unit = rescaled(ordered, signs, features if len(group) >= MANY else ())
     kind = _kind(ordered, signs, unit, known)
     if unit is not None:
         features = [{"feature": unit.feature, "value": unit.value, "usual": unit.usual}]
@@ -173,6 +175,8 @@ def _incident(
     lasting = [sign for sign in signs if sign.is_open]
     # A fault of one stream, or another unit, that a model has learned meanwhile is one still.
     urgent = lasting if (len(group) > 1 and unit is None) or kind == "like_others" else signs
+    if kind == "other":
+        urgent = [sign for sign in signs if sign.lacks] or urgent
     incident: Incident = {
         "key": signs[0].key,
         "kind": kind,
@@ -321,19 +325,19 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
         return "unit"
     rules = {sign.rule for sign in signs}
     share = max(sign.unlike for sign in signs)
+    lacks = {sign.lacks for sign in signs if sign.lacks}
     # Records of a kind that the model knows, and no more, are no break, nor are those that hardly differ.
-    is_other = not all(sign.is_known for sign in signs) and not all(sign.is_little for sign in signs if sign.unlike)
+    others = [sign for sign in signs if not sign.is_known and not sign.is_of(lacks)]
+    is_other = bool(others) and not all(sign.is_little for sign in signs if sign.unlike)
     if len(group) == 1 and known >= MANY and share >= BROKEN and is_other:
         # Into the first trough of a daily wave records go by and by, and values are hardly off.
         is_far = any(each.is_far for each in group[0].values.values())
         if share >= ABRUPT or is_far or len(rules) > 1:
             return "broke"
     of_kinds = [sign for sign in signs if sign.rule in ("unlike", "new_cluster", "emerged")]
-    is_known = all(sign.is_known for sign in of_kinds)
-    came = [sign for sign in signs if sign.rule == "unlike"]
-    is_again = len({sign.place for sign in came}) < len(came)
-    if "missing" in rules and is_known:
+    if lacks and all(sign.is_known or sign.is_of(lacks) for sign in of_kinds):
         return "other"  # What stands for a missing value may look like a drift, or a kind that is known.
     if not of_kinds:
         return "drifted"
-    return "back" if is_known and (is_again or not any(sign.is_beyond for sign in came)) else "new_kind"
+    is_known = all(sign.is_known for sign in of_kinds)
+    return "back" if is_known and not any(sign.is_beyond for sign in of_kinds) else "new_kind"

@@ -178,6 +178,11 @@ class Sign:
         """The features that moved by its drift, and not only in its end."""
         return {name: move for name, move in self.moves.items() if name not in self.late}
 
+    def is_of(self, lacks: Collection[str]) -> bool:
+        """Whether it shows no other features than those that are missing, or that one is."""
+        names = {*self.values, *self.moves, *self.varies, *filter(None, [self.lacks])}
+        return bool(names) and names.issubset(lacks)
+
     @property
     def is_slight(self) -> bool:
         """Whether it was a little beyond the usual values for a while, and no more."""

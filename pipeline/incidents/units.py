@@ -6,10 +6,11 @@ from math import inf
 from statistics import median
 from typing import Final, NamedTuple
 
-from resonance.pipeline.incidents.grouping import Episode
+from resonance.pipeline.incidents.grouping import WHOLE, Episode
 from resonance.pipeline.incidents.signs import Move, Sign, Value
+from resonance.schemas import IncidentFeature
 
-UNITS: Final = (3.6, 10.0, 14.5038, 25.4, 33.8639, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
+UNITS: Final = (3.6, 6.8948, 10.0, 14.5038, 25.4, 33.8639, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
 """How many times what it was a feature is in another unit, or what part of it, with its spread."""
 
 SURE: Final = 60.0
@@ -70,32 +71,29 @@ class Rescaled(NamedTuple):
     """A feature in another unit."""
 
     feature: str
+    value: float
+    """Its mean since, or what a record has: as a sign says it, and not what the unit would make of the usual one."""
     usual: float
-    """Its mean before."""
+    """Its mean before, or the middle of what was usual."""
     factor: float
-    """How many times that it is."""
+    """How many times what it was it is by the unit."""
     is_degrees: bool = False
     """Whether it was Celsius and is Fahrenheit, or the reverse."""
 
-    @property
-    def value(self) -> float:
-        """Its mean since."""
-        return self.factor * self.usual
 
-
-def rescaled(group: Sequence[Episode], signs: Sequence[Sign]) -> Rescaled | None:
-    """Return the feature that is in another unit, where that is what happened.
+def rescaled(group: Sequence[Episode], signs: Sequence[Sign], features: Sequence[IncidentFeature]) -> Rescaled | None:
+    """Return the feature that is in another unit, where that is what happened; `features` are those of many streams.
 
     While a drift lasts its mean is of both units, and a record of an alert says more; afterwards it knows better.
     """
     lasts = max(sign.until for each in group for sign in each.signs) in (0.0, inf)
     ways = (_by_alert, _by_records, _by_degrees) if lasts else (_by_records, _by_degrees)
     unit = next((each for way in ways if (each := _agreed([*map(way, group)]))), None)
-    if unit is not None:
-        return unit
-    if not any(sign.is_whole for sign in signs) or len(group[0].centres) > MOST_CENTRES:
-        return None
-    return _by_means(group)
+    if unit is None and any(sign.is_whole for sign in signs) and len(group[0].centres) <= MOST_CENTRES:
+        unit = _by_means(group)
+    unit = unit or _degrees_of_many(features)
+    # What stands for a missing value is in no unit.
+    return None if unit is None or any(unit.feature in each.lacks for each in group) else unit
 
 
 def _agreed(units: Sequence[Rescaled | None]) -> Rescaled | None:
@@ -167,7 +165,7 @@ def _of_moves(moves: Mapping[str, Sequence[Move]]) -> Rescaled | None:
         if says and near and (len(moves) == 1 or is_sure):
             exact = next((each for each in UNITS if each >= SURELY and abs(factor / each - 1) <= NEAR), factor)
             unit = exact if is_times else of_logarithms or factor
-            units.append(Rescaled(name, usual, unit, is_degrees))
+            units.append(Rescaled(name, after, usual, unit, is_degrees))
         else:
             others.append(times)
     return units[0] if len(units) == 1 and all(0 < times <= LITTLE for times in others) else None
@@ -190,19 +188,20 @@ def _by_alert(episode: Episode) -> Rescaled | None:
     sure = _sure(name, episode.signs)
     factor = min(sure, key=lambda factor: abs(each.value / factor - usual))
     near = reach if abs(usual) >= SURELY_AWAY * reach else MIDDLE * reach if factor >= SURELY else 0.0
-    if abs(each.value / factor - usual) <= near:
-        return Rescaled(name, usual, factor)
-    return _by_centre(name, each, episode.centres, sure) if move is None else None
+    # What may as well be 0 has no unit: any small one would do.
+    if abs(each.value / factor - usual) <= near <= abs(usual) / FROM_ZERO:
+        return Rescaled(name, each.value, usual, factor)
+    return _by_centre(name, each, episode) if move is None else None
 
 
-def _sure(name: str, signs: Iterable[Sign]) -> list[float]:
-    """Return how many times what it was a feature is by another unit of which one record is enough.
+def _sure(name: str, signs: Iterable[Sign], least: float = SURE) -> list[float]:
+    """Return how many times what it was a feature is by another unit, of those `least` or more times as large.
 
-    One that is a few times what it was is no other unit, and it does not say whether that is 1,000 or 1,024. In a
+    One record does not say whether it is a few times what it was by a unit, or 1,000 or 1,024 times. In a
     smaller unit what seems stuck would vary the more.
     """
     is_stuck = any(sign.varies[name].is_stuck for sign in signs if name in sign.varies)
-    units = [unit for unit in UNITS if unit >= SURE and unit != 1024.0]
+    units = [unit for unit in UNITS if unit >= least and unit != 1024.0]
     return [factor for unit in units for factor in (unit, 1 / unit) if not is_stuck or factor < 1]
 
 
@@ -212,17 +211,19 @@ def _by_records(episode: Episode) -> Rescaled | None:
     The record of an alert and the first new cluster are within what is usual in the other unit, whatever drifts say; or
     all new ones are, and not in its lower part: a code that stands for a fault would be the same in both.
     """
-    if len(episode.values) != 1 or max(sign.unlike for sign in episode.signs) < BROKEN:
+    if max(sign.unlike for sign in episode.signs) < BROKEN:
         return None
+    # Another cluster may be the nearest in the old unit, so others of its features are off as well.
+    found = [unit for name, each in episode.values.items() if (unit := _by_centre(name, each, episode)) is not None]
+    if found or len(episode.values) != 1:
+        return found[0] if len(found) == 1 else None
     ((name, each),) = episode.values.items()
-    if (unit := _by_centre(name, each, episode.centres, _sure(name, episode.signs))) is not None:
-        return unit
     centres = [centre[name] for centre in episode.centres if name in centre]
     for factor in (unit for unit in UNITS if unit >= SURELY and unit != 1024.0):
         seen = [each.value / factor, *(centre / factor for centre in centres)]
         differs = any(abs(centre - each.value) > CLOSE * each.value for centre in centres)
         if differs and all(LEAST_PART * each.high <= value <= each.high for value in seen):
-            return Rescaled(name, seen[1], factor)
+            return Rescaled(name, centres[0], each.usual, factor)
     return None
 
 
@@ -240,7 +241,7 @@ def _by_degrees(episode: Episode) -> Rescaled | None:
     if not _TEMPERATURE.search(f"{episode.place} {name}") or abs(each.usual) < (2 * FROM_ZERO + 1) * reach:
         return None
     found = (
-        Rescaled(name, mean, newest / mean, is_degrees=True)
+        Rescaled(name, newest, usual, newest / mean, is_degrees=True)
         for mean in ((newest - 32) / 1.8, 1.8 * newest + 32)
         for usual in (each.usual, *before)
         if mean and abs(mean - usual) <= reach
@@ -248,15 +249,33 @@ def _by_degrees(episode: Episode) -> Rescaled | None:
     return next(found, None)
 
 
-def _by_centre(
-    name: str, value: Value, centres: Sequence[Mapping[str, float]], factors: Iterable[float]
-) -> Rescaled | None:
-    """Return the only unit in which a record and the first new cluster that came with it would both be usual."""
-    if not 1 <= len(centres) <= MOST_CENTRES or name not in centres[0]:
+def _degrees_of_many(features: Sequence[IncidentFeature]) -> Rescaled | None:
+    """Return the temperature that is, in the middle of several streams, in Celsius what it was in Fahrenheit, or so."""
+    if len(features) != 1 or features[0]["usual"] is None or features[0].keys() & {"ratio", "beside"}:
         return None
-    low, high, centre = value.low, value.high, centres[0][name]
+    name, value, usual = features[0]["feature"], features[0]["value"], features[0]["usual"]
+    # Clusters and records of a few hours do not say how much it varies.
+    is_degrees = bool(usual and _TEMPERATURE.search(name)) and _is_as_warm(usual, value)
+    return Rescaled(name, value, usual, value / usual, is_degrees=True) if is_degrees else None
+
+
+def _is_as_warm(one: float, other: float) -> bool:
+    """Whether two means are the same temperature, one of them in Celsius and the other in Fahrenheit."""
+    return any(abs(1.8 * low + 32 - high) <= CLOSE * abs(high) for low, high in ((one, other), (other, one)))
+
+
+def _by_centre(name: str, value: Value, episode: Episode) -> Rescaled | None:
+    """Return the only unit in which a record and the first new cluster that came with it would both be usual."""
+    if not 1 <= len(episode.centres) <= MOST_CENTRES or name not in episode.centres[0]:
+        return None
+    low, high, centre, usual = value.low, value.high, episode.centres[0][name], value.usual
+    factors = _sure(name, episode.signs)
+    # Where nearly all records are of the new cluster, and the usual ones are near each other, a small factor will do.
+    if episode.share >= WHOLE and high - low <= NEAR * abs(usual):
+        small = _sure(name, episode.signs, 0.0)
+        factors = [each for each in small if each in factors or abs(centre / each - usual) <= CLOSE * abs(usual)]
     found = [
-        Rescaled(name, centre / factor, factor)
+        Rescaled(name, centre, usual, factor)
         for factor in factors
         if low * high > 0 and all(low <= each / factor <= high for each in (value.value, centre))
     ]
@@ -264,7 +283,7 @@ def _by_centre(
     if _TEMPERATURE.search(name) and min(abs(low), abs(high)) >= FROM_ZERO * (high - low):
         before = [((each - 32) / 1.8, 1.8 * each + 32) for each in (value.value, centre)]
         found += [
-            Rescaled(name, mean, centre / mean, is_degrees=True)
+            Rescaled(name, centre, usual, centre / mean, is_degrees=True)
             for one, mean in zip(*before, strict=True)
             if low <= one <= high and low <= mean <= high
         ]

@@ -143,6 +143,18 @@ def test_a_feature_that_is_missing_is_an_incident_with_what_stands_for_it_and_at
     assert ended["text"].endswith("09:50:00, in 400 of 990 records, usually in 1 of 500; over since 2026-05-06 16:30")
 
 
+@pytest.mark.parametrize(("other", "kind"), [({}, "other"), ({"ph": (3.0, 7.0)}, "broke")])
+@pytest.mark.parametrize("value", [9.4, 9.4e3])
+def test_what_is_unlike_in_a_missing_feature_alone_is_no_more_than_that_and_in_no_other_unit(value, other, kind):
+    unlike = named(alert("p0:d1", 595, unlike=8.0, records=9.0), do=(value, 7.5), **other)
+    changed = drift("p0:d1", 605, scope="stream", do=(7.5, 7.5e3, 1e3))
+    (found,) = incidents(unlike, lacking("p0:d1", 600), changed)
+    assert found["kind"] == kind
+    if kind == "other":
+        assert found["text"] == "p0:d1: do missing since 2026-05-06 09:43:00, usually in 1 of 500"
+        assert found["severity"] == "warning"
+
+
 def test_streams_that_lack_the_same_feature_are_one_incident_and_what_is_new_beside_it_is_said_first():
     several = incidents(*(lacking(f"p0:d{n}", 600 + n) for n in range(3)), lacking("p1:d3", 601, "ph"))
     assert sorted(len(each["streams"]) for each in several) == [1, 3]

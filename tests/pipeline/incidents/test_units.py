@@ -182,3 +182,59 @@ def test_a_stream_that_is_named_for_a_temperature_is_in_fahrenheit_of_what_it_ha
         each[1]["after"][0]["spread"] = {"value": 0.5}
     found = incidents(*known, *change, emerged(names[1], 900, 7, value=after), streams=0)
     assert [(each["kind"] == "unit", len(each["streams"])) for each in found] == [(bool(kind), 1), (False, 6)]
+
+
+@pytest.mark.parametrize("usual", [-0.03, 0.0, 0.4])
+@pytest.mark.parametrize("moved", [(), (drift("p1:d1", 310, scope="stream", flow=(0.4, 5.0)),)])
+@pytest.mark.parametrize("value", [9.4, 13_000.0])
+def test_what_is_about_zero_at_rest_is_in_no_unit_however_large_a_record_is(usual, moved, value):
+    made = alert("p1:d1", 300, records=7.0, unlike=7.0)
+    made[1]["features"] = [{"feature": "flow", "value": value, "low": usual - 1.4, "high": usual + 1.4}]
+    assert {each["kind"] for each in incidents(made, *moved)} == {"broke"}
+
+
+@pytest.mark.parametrize(
+    ("value", "usual", "share", "factor"),
+    [
+        (103.4, 7.19, 0.9, 14.5038),
+        (731.9, 107.0, 0.9, 6.8948),
+        (15.5, 107.0, 0.9, 1 / 6.8948),
+        (0.46, 459.0, 0.9, 0.001),
+        (103.4, 7.19, 0.2, None),  # It may be one of the kinds that its stream goes on to have.
+        (40.0, 7.19, 0.9, None),
+        (111.0, 7.19, 0.9, None),
+    ],
+)
+def test_a_narrow_feature_of_which_all_records_are_in_another_unit_is_that_whatever_else_is_off(
+    value, usual, share, factor
+):
+    # The record is compared with what its machine has at rest.
+    made = named(alert("p1:d1", 300, records=6.0, unlike=6.0), load=(93.0, 38.0), flow=(13.6, 0.1))
+    made[1]["features"].append({"feature": "p", "value": 1.01 * value, "low": 0.97 * usual, "high": 1.03 * usual})
+    new = alert("p1:d1", 800, "new_cluster", severity="info", share=share)
+    new[1]["cluster"] = "p1:d1/1/7"
+    resting = drift("p1:d1", 320, load=(0.4, 57.0, 3.6))
+    found = incidents(made, emerged("p1:d1", 420, p=value, load=74.0, flow=3.4), new, resting)[-1]
+    assert found.get("factor") == (factor and pytest.approx(factor))
+    if factor:
+        assert found["features"] == [{"feature": "p", "value": value, "usual": pytest.approx(usual)}]
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "streams", "kind"),
+    [
+        ("coolant_temp", 90.7, 3, "unit"),
+        ("coolant_temp", 90.7, 2, ""),
+        ("coolant_temp", 80.0, 3, ""),
+        ("load", 90.7, 3, ""),
+    ],
+)
+def test_several_streams_whose_temperature_is_in_their_middle_the_same_in_celsius_are_in_that(
+    name, after, streams, kind
+):
+    # One of them is cold still.
+    places = [(f"p{n % 2}:d{n}", after - 9 * (n == 2)) for n in range(streams)]
+    made = [named(alert(stream, 300, known=1.0), **{name: (value, 195.0)}) for stream, value in places]
+    (found,) = incidents(*made, streams=6)
+    assert (found["kind"] == "unit", len(found["streams"])) == (bool(kind), streams)
+    assert found["features"] == [{"feature": name, "value": after, "usual": 195.0}]
