@@ -1,5 +1,6 @@
 """What an incident says: whose it is, what happened, since when, and what is usual."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -81,6 +82,16 @@ def _silence(signs: Sequence[Sign], at: str, often: str) -> str:
     return f"{how} for {most}{length(silent)} so far{usual}{at and ', since'}{at}"
 
 
+def _often(came: Sequence[Sign], has_time: bool) -> str:
+    """Say how many times a stream had something, where one had it more than once: streams have it at the same time."""
+    times = Counter(sign.place for sign in came).values()
+    if max(times, default=0) <= 1:
+        return ""
+    most, each = "" if len({*times}) == 1 else "up to ", " each" if len(times) > 1 else ""
+    last = f", last {minute(stamp(max(sign.onset for sign in came)))}" if has_time else ""
+    return f", {most}{max(times):,} times{each}{last}"
+
+
 def _is_settled(signs: Sequence[Sign]) -> bool:
     """Whether a stream has stayed what it became, and its model has learned that: by its drifts, where it has some."""
     drifts = [sign for sign in signs if sign.rule == "drift"]
@@ -101,9 +112,9 @@ def cause_of(
     keywords = next((sign.keywords for sign in signs if sign.keywords), ())
     behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
     came = [sign for sign in signs if sign.rule in ("unlike", "silent")]
-    is_again = kind in ("back", "silent") and len({sign.place for sign in came}) < len(came)
-    last = at and is_again and f", last {minute(stamp(max(sign.onset for sign in came)))}"
-    often = f", {len(came):,} times{last}" if is_again else ""
+    # Of a new kind its model knows that it comes again, unless that is what the stream has become.
+    is_again = all(sign.is_known and not sign.is_learned for sign in came)
+    often = _often(came, bool(at)) if kind in ("back", "silent") or (kind == "new_kind" and is_again) else ""
     if unit is not None:
         how = f"{values}: Fahrenheit or Celsius" if unit.is_degrees else f"x {number(unit.factor)}"
         return f"{unit.feature} in another unit{since}, {how}"

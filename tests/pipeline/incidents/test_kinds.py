@@ -24,8 +24,8 @@ def test_a_kind_that_comes_each_night_is_one_incident_that_says_how_often():
     low, again, first = incidents(other, less, *nights)
     assert (first["kind"], first["signs"], low["signs"], again["streams"]) == ("broke", 1, 1, ["p1:d1", "p0:d2"])
     assert again["text"] == (
-        "p1:d1, p0:d2: a rare, known kind of records since 2026-05-06 09:06:00, 5 times, last 2026-05-06 23:06, "
-        "disk 122, usually 40"
+        "p1:d1, p0:d2: a rare, known kind of records since 2026-05-06 09:06:00, up to 4 times each, "
+        "last 2026-05-06 23:06, disk 122, usually 40"
     )
 
 
