@@ -5,7 +5,7 @@ from contextlib import suppress
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from resonance.pipeline.incidents.signs import Sign, seconds
+from resonance.pipeline.incidents.signs import NewCluster, Sign, describes, seconds
 from resonance.pipeline.incidents.silences import UNREADABLE
 
 DriftKey = tuple[str, int, int]
@@ -17,6 +17,10 @@ Way = tuple[float, float] | None
 
 COMPARED: Final = 20
 """Signs of a stream before and behind with which one is compared."""
+
+
+ABRUPT: Final = 0.9
+"""Share of the records that are unlike from the first one on where all of a stream is, as where it broke."""
 
 
 class Later(NamedTuple):
@@ -54,6 +58,37 @@ def ends_of(
                 found[key] = back[len(back) // 2] if 2 * len(back) > len(changed) else 0.0 if is_over else inf
             gone |= {name: Later(since, time, way and way[1]) for name, way in changed.items()}
     return found
+
+
+def end_with_alerts(signs: Iterable[Sign], clusters: Mapping[str, Sequence[NewCluster]]) -> None:
+    """End the drifts of whole streams that last, or are learned, by alerts on the same that show no more.
+
+    The record that clears such an alert is as before in all that the drift moved. A drift says that itself only where
+    enough records have come since. Of an alert on some of the records, what it named may have become one of the
+    `clusters`, and still come beside the others.
+    """
+    came: dict[str, list[Sign]] = {}
+    drifts = list[Sign]()
+    for sign in signs:
+        if sign.is_back:
+            came.setdefault(sign.place, []).append(sign)
+        elif sign.is_whole and sign.moves and not sign.varies and (sign.is_open or sign.is_learned):
+            drifts.append(sign)
+    for drift in drifts:
+        known = max(drift.time, drift.until if drift.until < inf else 0.0)
+        for alert in (each for each in came.get(drift.place, ()) if each.onset <= drift.time and known <= each.ended):
+            kinds = clusters.get(drift.place, ()) if alert.unlike < ABRUPT else ()
+            if _shows(alert, drift) and not any(describes(alert.values, each.centre) for each in kinds):
+                drift.is_open = drift.is_learned = False
+                drift.ended = drift.over = alert.over
+
+
+def _shows(alert: Sign, drift: Sign) -> bool:
+    """Whether an alert names all features that a drift moved, and the same ways."""
+    values, moves = alert.values, drift.moves
+    return moves.keys() <= values.keys() and all(
+        (values[name].value - values[name].usual) * (move.after - move.before) > 0 for name, move in moves.items()
+    )
 
 
 def over_since(signs: Sequence[Sign]) -> float:

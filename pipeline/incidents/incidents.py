@@ -9,7 +9,7 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute
 from resonance.pipeline.incidents.agreement import are_close, is_as_far
 from resonance.pipeline.incidents.differences import is_early, says_nothing
-from resonance.pipeline.incidents.endings import over_since
+from resonance.pipeline.incidents.endings import ABRUPT, over_since
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, Episode, episodes, together
 from resonance.pipeline.incidents.merging import MANY, again, came_first, with_fleet, with_nameless
@@ -24,9 +24,6 @@ from resonance.schemas import AlertSeverity, Incident, IncidentFeature, Incident
 
 NEARLY_ALL: Final = 0.9
 """Share of the records of a new kind that have a value of a category from which it is named."""
-
-ABRUPT: Final = 0.9
-"""Share of the records that are unlike from the first one on where a stream broke, though it is hardly off."""
 
 COLUMNS: Final = ("severity", "state", "what happened (times in UTC)")
 """Names of what `row_of` returns."""

@@ -12,7 +12,7 @@ from typing import Any, Final, get_args
 
 from resonance.pipeline.incidents.differences import is_little, named_by_cluster, not_little
 from resonance.pipeline.incidents.drift_features import VARIES, instead_of, moves_of, without_features
-from resonance.pipeline.incidents.endings import ends_of
+from resonance.pipeline.incidents.endings import end_with_alerts, ends_of
 from resonance.pipeline.incidents.passages import mark_new_ones, mark_passages
 from resonance.pipeline.incidents.signs import IN_ORDER, NewCluster, Sign, Value, describes, seconds, stream_of
 from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, ended_by, heard, silences_of
@@ -281,6 +281,7 @@ class SignTable:
             if sign.rule != "silent":
                 slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
+        end_with_alerts(found, own)
         return sorted(found, key=IN_ORDER)
 
     def _left_clusters(self) -> dict[str, list[NewCluster]]:
@@ -334,7 +335,7 @@ class SignTable:
             until=until, silent=lasts, usual=evidence.get("usual_seconds", 0.0),
             ended=ended, over=_over(onset, ended, evidence, at_end),
             is_learned=stays or (rule == "new_cluster" and alert.get("cluster") not in self._vanished),
-            share=float(share),
+            share=float(share), is_back=rule == "unlike" and at_end.get("outside") == 0,
             values={name: Value(*map(float, own)) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 

@@ -162,6 +162,8 @@ class Sign:
     """Whether the model has what it shows still, as its baseline or a cluster."""
     share: float = 0.0
     """Of a new cluster that is large, or an alert `unlike` that is learned: its share of the records meanwhile."""
+    is_back: bool = False
+    """Of an alert `unlike` that is over: whether the last record is as before in all features that it names."""
     silent: float = 0.0
     """Of a silence: its seconds, until now where it lasts."""
     usual: float = 0.0

@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 from resonance.pipeline.incidents.incidents import row_of
 
-from tests.pipeline.incidents.outputs import BROKE, NEW, WORK, alert, drift, incidents, named, output
+from tests.pipeline.incidents.outputs import BROKE, NEW, WORK, alert, drift, emerged, incidents, named, output
 
 
 @pytest.mark.parametrize(("after", "said"), [
@@ -174,3 +174,34 @@ def test_what_an_alert_and_a_drift_show_in_the_same_feature_is_over_by_the_first
     recovered = output("drift_events", "p1:d1", 800, kind="recovered", opened=0, seq=1, units=[])
     (found,) = incidents(*shown, drift("p1:d1", 310, **{feature: (6.2, 38.0)}), recovered)
     assert found["text"].endswith(f"; over since 2026-05-06 {end}")
+
+
+@pytest.mark.parametrize(
+    ("heat", "load", "unlike", "cluster", "outside", "state"),
+    [
+        (38.0, {}, 5.0, 38.0, {"outside": 0.0}, "over"),
+        (38.0, {}, 5.0, 38.0, {"outside": 1.0}, "open"),
+        (38.0, {}, 5.0, 38.0, {}, "open"),  # Nothing says where the last record is.
+        (38.0, {}, 3.0, 38.0, {"outside": 0.0}, "open"),  # Beside the usual ones the new kind may still come.
+        (38.0, {}, 3.0, 60.0, {"outside": 0.0}, "over"),
+        (2.0, {}, 5.0, 2.0, {"outside": 0.0}, "open"),  # It went the other way.
+        (38.0, {"load": (1.0, 5.0)}, 5.0, 38.0, {"outside": 0.0}, "open"),
+    ],
+)
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_a_drift_that_lasts_is_over_where_the_record_that_clears_its_alert_is_as_before_in_all_that_it_moved(
+    heat, load, unlike, cluster, outside, state, is_settled
+):
+    shown = [
+        named(alert("p1:d1", 300, unlike=unlike, records=5.0), heat=(heat, 6.2)),
+        drift("p1:d1", 310, scope="stream", heat=(6.2, 38.0), **load),
+        emerged("p1:d1", 400, heat=cluster),
+        alert("p1:d1", 700, kind="cleared", unlike=30.0, records=90.0, **outside),
+    ]
+    settled = [output("drift_events", "p1:d1", 500, kind="settled", opened=0, seq=1, units=[])] * is_settled
+    (found,) = incidents(*shown, *settled, streams=1)
+    assert row_of(found)[1] == ("learned" if is_settled and state == "open" else state)
+    # A share of the records that drifted, and not the whole stream, may be away at that record.
+    shown[1][1]["scope"] = "cluster"
+    (found,) = incidents(*shown, *settled, streams=1)
+    assert row_of(found)[1] == ("learned" if is_settled else "open")
