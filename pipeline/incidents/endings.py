@@ -1,8 +1,10 @@
 """When what signs show was over: what drifts changed is as before, or has changed again, and alerts show no more."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from resonance.pipeline.incidents.signs import NewCluster, Sign, describes, seconds
@@ -16,7 +18,7 @@ Way = tuple[float, float] | None
 
 
 COMPARED: Final = 20
-"""Signs of a stream before and behind with which one is compared."""
+"""Signs of a stream before and behind with which one is compared, and its newest clusters."""
 
 
 ABRUPT: Final = 0.9
@@ -69,15 +71,17 @@ def end_with_alerts(signs: Iterable[Sign], clusters: Mapping[str, Sequence[NewCl
     """
     came: dict[str, list[Sign]] = {}
     drifts = list[Sign]()
-    for sign in signs:
+    for sign in sorted(signs, key=attrgetter("onset", "key")):
         if sign.is_back:
             came.setdefault(sign.place, []).append(sign)
         elif sign.is_whole and sign.moves and not sign.varies and (sign.is_open or sign.is_learned):
             drifts.append(sign)
     for drift in drifts:
         known = max(drift.time, drift.until if drift.until < inf else 0.0)
-        for alert in (each for each in came.get(drift.place, ()) if each.onset <= drift.time and known <= each.ended):
-            kinds = clusters.get(drift.place, ()) if alert.unlike < ABRUPT else ()
+        own = came.get(drift.place, ())
+        last = bisect_right(own, drift.time, key=attrgetter("onset"))
+        for alert in (each for each in own[max(0, last - COMPARED) : last] if known <= each.ended):
+            kinds = clusters.get(drift.place, ())[-COMPARED:] if alert.unlike < ABRUPT else ()
             if _shows(alert, drift) and not any(describes(alert.values, each.centre) for each in kinds):
                 drift.is_open = drift.is_learned = False
                 drift.ended = drift.over = alert.over
