@@ -21,8 +21,8 @@ from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import OUTPUT_KINDS
-from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.repartition.placing import Placing
+from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.worker.absent_paths import AbsentPaths
 from resonance.pipeline.worker.assignment import AssignedPartition, Histograms, unchanged
 from resonance.pipeline.worker.before_joining import check_deployment, look_again
@@ -258,8 +258,8 @@ class Worker:
         self._kept = {TP(*at): part for at, part in kept.items()}
         if kept:
             _log.info("%d partitions go on with the models in memory: nothing was committed elsewhere", len(kept))
-        lost = [at for at in assigned if at not in kept]
-        restored = await asyncio.to_thread(restore_partitions, source, lost, tasks_of(source), cancelled, progress)
+        lost, make_task = [at for at in assigned if at not in kept], partial(self._make_task, source)
+        restored = await asyncio.to_thread(restore_partitions, source, lost, make_task, cancelled, progress)
         interval = self._settings.snapshots.archive_interval
         writers = {at: part.writer for at, part in restored.items()}
         archives = await asyncio.to_thread(archive_writers, source, writers, interval, cancelled)
@@ -290,6 +290,9 @@ class Worker:
             self._delivery.start()
         if rebalance != self._rebalances:
             raise RestoreCancelledError
+
+    def _make_task(self, source: DeploymentContext, topic: str, partition: int) -> Task:
+        return make_task(self._settings, topic, partition, source.task_context)
 
     async def _before_revoke(self, lost: bool) -> None:
         self._rebalances += 1

@@ -27,6 +27,7 @@ def main():
         task.process = slowly
         return task
 
+    assert worker.make_task is tasks.make_task, "the worker makes its tasks in another way: nothing is slowed down"
     worker.make_task = make_task
     cli.main()
 
