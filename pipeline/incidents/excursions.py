@@ -71,6 +71,8 @@ class _Excursion(NamedTuple):
     place: str
     key: str
     name: str
+    time: float
+    """Seconds of the record that showed it."""
     beyond: float
     """How far, with the sign of its side."""
     spreads: float
@@ -172,7 +174,8 @@ def _others(side: Sequence[_Excursion], paces: Mapping[str, float]) -> Iterable[
     for each, place in zip(side, places, strict=True):
         # Of streams with few records a day evidence takes longer.
         about = max(SINCE_SECONDS, WINDOW_RECORDS * paces.get(each.place, 0.0))
-        near = slice(*np.searchsorted(onsets, (each.onset - about, each.onset + about)))
+        # A drift began between its onset and the record that showed it, which may be days later.
+        near = slice(*np.searchsorted(onsets, (each.onset - about, max(each.onset + about, each.time))))
         # In their own measure, or in that of the feature.
         is_like = (spreads[near] >= each.spreads) | (beyond[near] >= abs(each.beyond))
         is_other = places[near] != place
@@ -211,7 +214,7 @@ def _outside(place: str, signs: Iterable[Sign], clusters: Sequence[NewCluster], 
                 # Where a drift went long before, such as a creep that has no cluster of its own, nothing is far.
                 is_gone = (value if beyond > 0 else -value) <= gone.get((name, beyond > 0), -inf)
                 spreads = 0.0 if is_gone else abs(beyond) / edge.varies
-                yield _Excursion(sign.onset, place, sign.key, name, beyond, spreads, was)
+                yield _Excursion(sign.onset, place, sign.key, name, sign.time, beyond, spreads, was)
         if sign.rule == "drift":
             drifts.append(sign)
 

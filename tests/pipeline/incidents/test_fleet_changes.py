@@ -319,3 +319,12 @@ def test_a_feature_that_the_alert_of_a_new_cluster_has_hardly_off_is_none_of_its
     change = [named(alert(name, 302), load=(5.0, 2.0)) for name in NAMES[:4]]
     change[1][1]["features"] += [{"feature": "heat", "value": 38.0, "low": 6.0, "high": high}]
     assert sizes(incidents(*known, *change, *new_kind("p1:d1", 305, heat=38.0, load=5.0))) == streams
+
+
+@pytest.mark.parametrize(("seen", "streams"), [(5_400, [6]), (320, [1, 5])])
+def test_a_drift_that_was_seen_in_a_change_is_of_it_though_it_seems_to_have_begun_days_before(seen, streams):
+    known = [emerged(name, 20, 0, heat=6.2) for name in NAMES]
+    change = [named(alert(name, 5_300), heat=(38.0, 6.2)) for name in NAMES[1:]]
+    made = drift(NAMES[0], seen, heat=(6.2, 38.0))
+    made[1]["since"]["time"] = output("", NAMES[0], 300)[1]["time"]
+    assert sizes(incidents(*known, *change, made, streams=6, every=30)) == streams
