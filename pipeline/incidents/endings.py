@@ -105,6 +105,8 @@ def over_since(signs: Sequence[Sign]) -> float:
         of_streams.setdefault(sign.place, []).append(sign)
     for own in of_streams.values():
         for at, sign in enumerate(own):
+            if sign.is_learned:
+                continue  # It was over for its model, which has learned it.
             names = {*sign.moves, *sign.varies, *sign.values}
             same = (
                 each.over

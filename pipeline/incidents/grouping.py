@@ -37,6 +37,9 @@ WHOLE: Final = 0.5
 ECHO_SECONDS: Final = 2 * 86_400.0
 """Time in which a stream that has become another meets each hour of a day once more."""
 
+MANY: Final = 3
+"""Streams that are a fleet; of fewer none is unlike the others."""
+
 QUIET: Final = ("silent", "dead_letters", "unconfirmed", "one_cluster", "share")
 """Rules whose alerts belong together by their rule alone."""
 
@@ -65,6 +68,8 @@ class Episode:
     """Between which means each feature went, by all drifts."""
     wide: Places = field(default_factory=dict)
     """The same, with what is beside."""
+    is_lone: bool = False
+    """Whether there are no other streams that show what comes to all of them."""
     is_alone: bool = False
     """Whether it is of its stream alone: no other has the like."""
     is_drift: bool = True
@@ -78,6 +83,8 @@ class Episode:
     _moves: dict[str, Move] | None = None
     _shown: set[str] = field(default_factory=set)
     """The features of its drifts."""
+    _named: set[str] = field(default_factory=set)
+    """Those that its signs name, and not only in the end of a drift."""
     _stuck: dict[str, Move] = field(default_factory=dict)
     """Those that are stuck."""
 
@@ -101,6 +108,7 @@ class Episode:
         self.is_drift &= sign.rule == "drift"
         self.drifts += sign.rule == "drift" and not sign.continues
         self._shown |= sign.moves.keys() | sign.varies.keys()
+        self._named |= {*sign.soon, *sign.varies, *sign.values}
         self._stuck |= {name: move for name, move in sign.varies.items() if move.is_stuck}
         for name, move in sign.moves.items():
             low, high = self.places.get(name, (inf, -inf))
@@ -218,6 +226,8 @@ class Episode:
         begun = self.signs[0].time if self._stuck or self._shows_any_of(sign) else self.signs[0].onset
         if sign.rule == "unlike" and self._known == inf and sign.onset - begun > WINDOW_RECORDS * self.pace:
             return False  # A drift that was there long before is another matter, such as a daily wave.
+        if self.is_lone and self._is_other(sign):
+            return False
         slack = GAP_RECORDS * self.pace
         latest = self.settled if sign.rule == "new_cluster" else self.latest
         return _family(sign) == self.family and sign.onset <= latest + slack and sign.time >= self.began - slack
@@ -234,6 +244,13 @@ class Episode:
         """Whether drifts show a feature that a sign names; one that names none may be of any."""
         return not (sign.values and self._shown) or not self._shown.isdisjoint(sign.values)
 
+    def _is_other(self, sign: Sign) -> bool:
+        """Whether a sign is far off only in features that no other has shown so far, clearly later or earlier."""
+        slack = WINDOW_RECORDS * self.pace
+        is_near = self.began - slack <= sign.onset <= self.signs[0].time + slack
+        is_other = sign.rule == "unlike" and sign.is_far and bool(self._named)
+        return is_other and not is_near and self._named.isdisjoint(sign.values)
+
     def _is_stuck_as(self, sign: Sign) -> bool:
         """Whether a sign shows what is stuck, in hours in which it is elsewhere otherwise."""
         is_so = all(
@@ -243,8 +260,7 @@ class Episode:
 
     def _echoes(self, sign: Sign) -> bool:
         """Whether a sign is of hours that a changed stream has not had since, in records that name nothing far off."""
-        is_far = any(value.is_far for value in sign.values.values()) and not sign.is_known
-        return sign.rule == "unlike" and not is_far and not sign.is_passage and self._has_become(sign)
+        return sign.rule == "unlike" and not sign.is_far and not sign.is_passage and self._has_become(sign)
 
     def _has_become(self, sign: Sign) -> bool:
         """Whether its stream has become another, and has not met all hours of a day since when a sign begins."""
@@ -266,6 +282,7 @@ def _ends_within(drift: Sign, places: Places) -> bool:
 class _StreamEpisodes:
     """The episodes of a stream, and what finds the few of them that may take a sign."""
 
+    is_lone: bool
     all: list[Episode] = field(default_factory=list)
     _drifts: list[int] = field(default_factory=list)
     """The numbers of those that began with a drift."""
@@ -299,7 +316,7 @@ class _StreamEpisodes:
             del self._ends[bisect_left(self._ends, (self.all[number].end, number))]
         else:
             number = len(self.all)
-            self.all.append(Episode(sign.place, pace))
+            self.all.append(Episode(sign.place, pace, is_lone=self.is_lone))
             if sign.rule == "drift":
                 self._drifts.append(number)
         self._of[sign.key] = number
@@ -315,7 +332,7 @@ def episodes(signs: Iterable[Sign], paces: dict[str, float]) -> list[Episode]:
     usual = median(paces.values()) if paces else 0.0
     found: dict[str, _StreamEpisodes] = {}
     for sign in signs:
-        found.setdefault(sign.place, _StreamEpisodes()).add(sign, paces.get(sign.place, usual))
+        found.setdefault(sign.place, _StreamEpisodes(len(paces) < MANY)).add(sign, paces.get(sign.place, usual))
     return sorted((each for own in found.values() for each in own.all), key=lambda each: (each.began, each.place))
 
 

@@ -11,8 +11,8 @@ from resonance.pipeline.incidents.agreement import are_close, is_as_far
 from resonance.pipeline.incidents.differences import is_early, says_nothing
 from resonance.pipeline.incidents.endings import ABRUPT, over_since
 from resonance.pipeline.incidents.excursions import Excursions, groups
-from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, Episode, episodes, together
-from resonance.pipeline.incidents.merging import MANY, again, came_first, with_fleet, with_nameless
+from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, MANY, Episode, episodes, together
+from resonance.pipeline.incidents.merging import again, came_first, with_fleet, with_nameless
 from resonance.pipeline.incidents.named_features import features_of, features_of_way
 from resonance.pipeline.incidents.sentences import cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable

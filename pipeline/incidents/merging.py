@@ -4,15 +4,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter, itemgetter
-from typing import Final
 
 from resonance.pipeline.incidents.agreement import are_alike
 from resonance.pipeline.incidents.excursions import LIKE, SINCE_SECONDS, Excursions
-from resonance.pipeline.incidents.grouping import COMPARED, ECHO_SECONDS, Episode, Group
+from resonance.pipeline.incidents.grouping import COMPARED, ECHO_SECONDS, MANY, Episode, Group
 from resonance.pipeline.incidents.signs import Sign, Value
-
-MANY: Final = 3
-"""Streams that are a fleet; of fewer none is unlike the others."""
 
 _Change = tuple[float, list[Episode], dict[str, list[Sign]]]
 

@@ -7,8 +7,7 @@ from statistics import median
 from typing import Final
 
 from resonance.pipeline.incidents.agreement import is_same
-from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, Episode
-from resonance.pipeline.incidents.merging import MANY
+from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, MANY, Episode
 from resonance.pipeline.incidents.sentences import SHOWN
 from resonance.pipeline.incidents.signs import Move, Value, rounded
 from resonance.schemas import IncidentFeature
@@ -29,12 +28,10 @@ def features_of(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
             moves.setdefault(name, []).append(move)
     if len(group) == 1 and len(centres) > 1:  # A stream that broke has records of many kinds.
         centres = [] if moves else centres[:1]
-    named, least = Counter[str](), 0
-    if len(group) > 1:
-        # What only the ends of drifts name, or few streams, is not what they have in common.
-        named.update(name for each in group for name in each.soon)
-        least = max(named.values(), default=0) // 2 + 1
-        moves = {name: own for name, own in moves.items() if named[name] >= least} or moves
+    # What only the ends of drifts name, or few streams, is not what they have in common.
+    named = Counter(name for each in group for name in each.soon)
+    least = max(named.values(), default=0) // 2 + 1
+    moves = {name: own for name, own in moves.items() if named[name] >= least} or moves
     is_moved = 2 * sum(bool(each.moves) for each in group) > len(group) >= MANY
     values: dict[str, list[Value]] = {}
     for episode in () if is_moved else group:
@@ -44,8 +41,7 @@ def features_of(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     weight = Counter({name: len(own) for name, own in (moves | values).items()})
     strength = {name: median(abs(move.shift) for move in own) for name, own in moves.items()}
     # What a drift moved farthest comes first, then what an alert names; a later mean may be of some hours of the day.
-    late = {name for sign in group[0].signs for name in sign.late}
-    soon = sorted(group[0].moves.keys() - late, key=lambda name: (-abs(group[0].moves[name].shift), name))
+    soon = sorted(group[0].moves.keys() & named.keys(), key=lambda name: (-abs(group[0].moves[name].shift), name))
     first = [*soon[:1], *group[0].values] if len(group) == 1 else []
     place = {name: -at for at, name in enumerate(reversed(first))}
     ranked = sorted(weight, key=lambda name: (-weight[name], place.get(name, 1), -strength.get(name, 0.0))) or sorted(

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from resonance.pipeline.errors import minute, number, second
-from resonance.pipeline.incidents.grouping import Episode
-from resonance.pipeline.incidents.merging import MANY
+from resonance.pipeline.incidents.grouping import MANY, Episode
 from resonance.pipeline.incidents.signs import STUCK, Sign, rounded, stamp, varying
 from resonance.pipeline.incidents.units import Rescaled
 from resonance.pipeline.task.alerts.sentences import length

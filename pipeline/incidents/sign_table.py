@@ -354,8 +354,9 @@ class SignTable:
         first = moves_of(("moved", *VARIES), is_beside, drift)
         if first and all(move.is_stuck and abs(move.shift) <= UNMOVED for move in first.values()):
             return None
-        if first and all(move.is_noise for move in first.values()):
-            # Its end also names what a wave has done meanwhile.
+        moved = moves_of(("moved",), is_beside, drift)
+        if first and all(move.is_noise for move in moved.values()):
+            # Of a drift that moved nothing the end also names what a wave has done meanwhile.
             moves, varies = ({name: each[name] for name in first if name in each} for each in (moves, varies))
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
         some = not_little(moves, [cluster for cluster in clusters if cluster.time <= onset])
@@ -363,7 +364,7 @@ class SignTable:
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
             next(map(without_features, drift.get("units", ())), ""),
-            moves=moves, late=moves.keys() - moves_of(("moved",), is_beside, drift).keys(),
+            moves=moves, late=moves.keys() - moved.keys(),
             varies=varies, is_little=is_little,
             instead=instead_of(ended), is_beside=is_beside,
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",

@@ -186,6 +186,11 @@ class Sign:
         return bool(names) and names.issubset(lacks)
 
     @property
+    def is_far(self) -> bool:
+        """Of an alert `unlike`: whether it names what is far off, in records of a kind that the model does not know."""
+        return any(value.is_far for value in self.values.values()) and not self.is_known
+
+    @property
     def is_slight(self) -> bool:
         """Whether it was a little beyond the usual values for a while, and no more."""
         is_over = self.rule == "unlike" and self.ended > 0 and not self.is_learned

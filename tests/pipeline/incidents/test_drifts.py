@@ -295,3 +295,22 @@ def test_a_drift_that_recovers_and_comes_again_goes_to_and_fro():
 def test_an_incident_of_two_streams_names_what_both_show():
     moved = [drift(f"p1:d{n}", 300 + n, heat=(6.2, 38.0), **{f"x{n}": (1.0, 1.9)}) for n in (1, 3)]
     assert [each["feature"] for each in incidents(*moved)[0]["features"]] == ["heat"]
+
+
+@pytest.mark.parametrize("ratio", [0.4, 2.0, 3.1])
+@pytest.mark.parametrize("change", ["moved", "narrowed"])
+def test_a_drift_without_a_move_is_named_by_what_varies_and_not_by_what_only_its_end_names(ratio, change):
+    noise = changed("load", "widened" if ratio > 1 else "narrowed", shift=0.1, ratio=ratio)
+    made = drift("p1:d1", 470)
+    made[1]["units"] = noise
+    also = changed("heat", change, shift=9.0, ratio=0.5)
+    settled = output("drift_events", "p1:d1", 900, kind="settled", opened=0, seq=1, units=[*also, *noise])
+    (found,) = incidents(made, settled)
+    assert found["text"] == f"p1:d1: drifted since 2026-05-06 07:45:00, load varies {ratio:g} times as much"
+
+
+def test_what_only_the_end_of_a_drift_names_is_no_feature_of_it_and_the_end_knows_how_far_the_others_went():
+    settled = drift("p1:d1", 900, heat=(48.0, 88.0), load=(2.0, 12.0))
+    settled[1].update(kind="settled", opened=0, seq=1)
+    (found,) = incidents(drift("p1:d1", 320, load=(2.0, 5.0)), settled)
+    assert found["features"] == [{"feature": "load", "value": 12.0, "usual": 2.0}]

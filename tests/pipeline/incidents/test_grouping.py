@@ -6,7 +6,7 @@ from collections import Counter
 from math import inf
 from statistics import median
 
-from resonance.pipeline.incidents.grouping import BESIDE, ECHO_SECONDS, GAP_RECORDS, WHOLE, Episode, episodes
+from resonance.pipeline.incidents.grouping import BESIDE, ECHO_SECONDS, GAP_RECORDS, MANY, WHOLE, Episode, episodes
 from resonance.pipeline.incidents.signs import Move, Sign, Value
 
 DAY = 86_400.0
@@ -22,6 +22,7 @@ class PlainEpisode(Episode):
     def takes(self, sign):
         if sign.continues:
             return self._is(any(each.key == sign.continues for each in self.signs), "continues")
+        self._is(self.is_lone and self._is_other(sign), "other")
         return self._is(super().takes(sign), "echoes" if self._echoes(sign) else sign.rule)
 
     def has_shown(self, sign):
@@ -57,7 +58,7 @@ def plain_episodes(signs, paces):
             continue
         fitting = fitting or [each for each in own if each.swings(sign)][-1:]
         if not fitting:
-            fitting = [PlainEpisode(sign.place, paces.get(sign.place, usual))]
+            fitting = [PlainEpisode(sign.place, paces.get(sign.place, usual), is_lone=len(paces) < MANY)]
             own += fitting
         min(fitting, key=lambda each: abs(each.began - sign.onset)).add(sign)
     return sorted((each for own in found.values() for each in own), key=lambda each: (each.began, each.place))
@@ -88,7 +89,8 @@ def some_signs(chance, count, paces):
             sign.until = at + chance.choice([0.0, 5_000.0])
         if rule in ("unlike", "new_cluster") and chance.random() < 0.6:
             usual = chance.randint(0, 9)
-            sign.values = {name: Value(chance.randint(0, 9), usual, usual + 1) for name in "abc"}
+            names = chance.choice(["abc", "abc", "abc", "ef"])
+            sign.values = {name: Value(chance.randint(0, 9), usual, usual + 1) for name in names}
             sign.is_known = chance.random() < 0.5
         found.append(sign)
     return found
@@ -97,15 +99,16 @@ def some_signs(chance, count, paces):
 def test_episodes_are_those_of_a_comparison_of_each_sign_with_all_before():
     chance = random.Random(7)
     BRANCHES.clear()
-    for _ in range(500):
-        paces = dict(zip("st", chance.sample([0.0, 1.0, 60.0, 300.0], 2), strict=True))
+    for _ in range(800):
+        streams = "stuv"[: chance.choice([2, 2, 3])]
+        paces = dict(zip(streams, chance.sample([0.0, 1.0, 60.0, 300.0], len(streams)), strict=True))
         signs = some_signs(chance, chance.randint(1, 50), paces)
         found, plain = episodes(signs, paces), plain_episodes(signs, paces)
         assert [(each.began, each.place, each.signs, each.later) for each in found] == [
             (each.began, each.place, each.signs, each.later) for each in plain
         ]
     rules = {"unlike", "drift", "new_cluster", "silent", "one_cluster"}
-    branches = rules | {"continues", "echoes", "continues later", "later", "swings"}
+    branches = rules | {"continues", "echoes", "continues later", "later", "swings", "other"}
     assert {each for each in branches if BRANCHES[each] < 10} == set()
 
 

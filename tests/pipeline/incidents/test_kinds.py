@@ -3,7 +3,7 @@
 import pytest
 from resonance.pipeline.incidents.incidents import row_of
 
-from tests.pipeline.incidents.outputs import BROKE, NIGHTS, alert, drift, emerged, incidents, named, output
+from tests.pipeline.incidents.outputs import BROKE, NIGHTS, again, alert, drift, emerged, incidents, named, output
 
 
 def test_a_stream_that_broke_is_named_with_what_it_was_and_is():
@@ -195,7 +195,7 @@ def test_of_a_stream_that_broke_the_drift_and_its_alert_name_first_what_a_later_
     broke = named(alert("p1:d1", 300, records=6.0, unlike=6.0), load=(13.0, 11.0))
     (found,) = incidents(broke, drift("p1:d1", 320, noise=(2.0, 11.0)), settled)
     assert found["text"].startswith("p1:d1: broke 2026-05-06 04:55:00, noise 12, usually 2; alone")
-    assert [each["feature"] for each in found["features"]] == ["noise", "load", "heat"]
+    assert [each["feature"] for each in found["features"]] == ["noise", "load"]
 
 
 @pytest.mark.parametrize(
@@ -213,3 +213,22 @@ def test_a_kind_that_a_stream_has_again_is_named_by_when_it_came_first(load, hea
     how = "again the kind of records of 2026-05-06 04:58" if is_again else "a new kind of records"
     assert found["text"].startswith(f"p1:d1: {how} since 2026-05-06 21:38:00, load {load:.3g}, usually 2")
     assert (found["kind"], found["severity"]) == (("back", "warning") if is_again else ("new_kind", "critical"))
+
+
+@pytest.mark.parametrize(
+    ("feature", "value", "minute", "known", "count"),
+    [
+        ("heat", 38.0, 430, 0.0, 2),
+        ("load", 38.0, 430, 0.0, 1),
+        ("heat", 38.0, 350, 0.0, 1),  # What else is off may be seen a little later.
+        ("heat", 6.9, 430, 0.0, 1),
+        ("heat", 38.0, 430, 1.0, 1),
+    ],
+)
+def test_what_is_far_off_only_in_other_features_and_later_is_another_incident(feature, value, minute, known, count):
+    creep = [named(alert("p1:d1", 270), load=(3.0, 2.0)), drift("p1:d1", 300, load=(2.0, 4.0))]
+    later = named(again(alert("p1:d1", minute, records=5.0, unlike=5.0, known=known)), **{feature: (value, 6.2)})
+    found = incidents(*creep, later, streams=1, every=2)
+    assert len(found) == count
+    if count == 2:
+        assert [each["features"][0]["feature"] for each in found] == ["heat", "load"]
