@@ -12,7 +12,7 @@ from resonance.pipeline.incidents.differences import is_early, says_nothing
 from resonance.pipeline.incidents.endings import ABRUPT, over_since
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, MANY, Episode, episodes, together
-from resonance.pipeline.incidents.merging import again, came_first, with_fleet, with_nameless
+from resonance.pipeline.incidents.merging import again, came_first, with_fleet, with_nameless, without_earlier
 from resonance.pipeline.incidents.named_features import features_of, features_of_way
 from resonance.pipeline.incidents.sentences import cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
@@ -80,7 +80,7 @@ class IncidentTable:
             late = self._signs.late(clusters, unseen)
             excursions = Excursions.of([*signs, *late, *chain.from_iterable(unseen.values())], clusters, paces)
             signs = sorted([*signs, *excursions.far(late)], key=IN_ORDER)
-            divided = with_fleet(together(episodes(signs, paces)), excursions, count)
+            divided = with_fleet(without_earlier(together(episodes(signs, paces))), excursions, count)
             divided = again(groups(divided, excursions, unseen))
             begun = {each.stream: each.time for each in reversed(clusters)}
             self._groups = [

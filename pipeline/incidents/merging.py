@@ -7,7 +7,7 @@ from operator import attrgetter, itemgetter
 
 from resonance.pipeline.incidents.agreement import are_alike
 from resonance.pipeline.incidents.excursions import LIKE, SINCE_SECONDS, Excursions
-from resonance.pipeline.incidents.grouping import COMPARED, ECHO_SECONDS, MANY, Episode, Group
+from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, COMPARED, ECHO_SECONDS, MANY, Episode, Group
 from resonance.pipeline.incidents.signs import Sign, Value
 
 _Change = tuple[float, list[Episode], dict[str, list[Sign]]]
@@ -25,6 +25,24 @@ def with_nameless(found: Iterable[list[Episode]], nameless: Sequence[Episode], s
             near = {each.place: each for each in nameless if whole.nearness(each, each.began) >= 0.0}
             if 2 * (len(group) + len(near)) > streams:
                 group.extend(near.values())
+    return result
+
+
+def without_earlier(found: Iterable[Sequence[Episode]]) -> list[list[Episode]]:
+    """Return groups; a stream that was off long before all others of a group began together is by itself.
+
+    Of streams that do the same in turns, each begins as long behind another one.
+    """
+    result = list[list[Episode]]()
+    for group in found:
+        first, *others = sorted(group, key=attrgetter("began", "place"))
+        if len(others) >= MANY and first.is_known:
+            began, middle = others[0].began, others[len(others) // 2].began
+            apart = max(ABOUT_RECORDS * first.pace, LIKE * (middle - began))
+            if began - first.began > apart and first.signs[0].time < began:
+                result += [replace(first, is_alone=True)], others
+                continue
+        result.append([*group])
     return result
 
 

@@ -129,3 +129,21 @@ def test_what_is_stuck_is_not_one_with_what_is_noisy():
     for (_, event), change in ((noisy, "widened"), (stuck, "narrowed")):
         event["units"][0]["features"][0]["change"] = change
     assert sorted(each["streams"] for each in incidents(noisy, stuck)) == [["p0:d2"], ["p1:d1"]]
+
+
+@pytest.mark.parametrize(
+    ("first", "seen", "behind", "streams"),
+    [
+        (300, 330, 0, [1, 4]),
+        (300, 450, 0, [5]),  # Evidence takes time.
+        (390, 392, 0, [5]),
+        (300, 330, 40, [5]),  # They come in turns.
+    ],
+)
+def test_a_stream_that_is_off_long_before_others_begin_together_is_none_of_them(first, seen, behind, streams):
+    names = [f"p{n % 2}:d{n}" for n in range(5)]
+    early = named(alert(names[0], seen), load=(5.0, 2.0))
+    early[1]["began"] = output("", names[0], first)[1]["time"]
+    flood = [named(alert(name, 405 + behind * at), load=(5.0, 2.0)) for at, name in enumerate(names[1:])]
+    found = incidents(early, *flood, streams=5)
+    assert sorted(len(each["streams"]) for each in found) == streams
