@@ -144,8 +144,10 @@ def _is_next(value: Value, name: str, clusters: Sequence[NewCluster]) -> bool:
 
 
 def _is_beside(one: NewCluster, other: NewCluster, spans: Mapping[str, float]) -> bool:
+    """Whether a cluster came beside another, or within a spread of it."""
     return all(
-        name in other.centre and abs(at - other.centre[name]) <= BESIDE * spans.get(name, 0.0)
+        name in other.centre
+        and abs(at - other.centre[name]) <= max(BESIDE * spans.get(name, 0.0), other.spread.get(name, 0.0))
         for name, at in one.centre.items()
     )
 

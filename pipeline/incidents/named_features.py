@@ -6,6 +6,7 @@ from math import inf
 from statistics import median
 from typing import Final
 
+from resonance.pipeline.errors import number
 from resonance.pipeline.incidents.agreement import is_same
 from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, MANY, Episode
 from resonance.pipeline.incidents.sentences import SHOWN
@@ -67,6 +68,8 @@ def features_of(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         if len(group) > 1 and (pairs := [pair for each in group if (pair := _ends(each, name, name in moves))]):
             usual, after = map(median, zip(*pairs, strict=True))
         found.append(_feature(name, after, usual))
+    # People see no difference in numbers that are shown alike.
+    found = [each for each in found if each["usual"] is None or number(each["value"]) != number(each["usual"])] or found
     other = list[IncidentFeature]()
     for name in noise if found else varies:
         other.append({**_feature(name, varies[name].place, varies[name].before), "ratio": varies[name].ratio})

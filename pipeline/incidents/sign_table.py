@@ -355,7 +355,7 @@ class SignTable:
         if first and all(move.is_stuck and abs(move.shift) <= UNMOVED for move in first.values()):
             return None
         moved = moves_of(("moved",), is_beside, drift)
-        if first and all(move.is_noise for move in moved.values()):
+        if all(move.is_noise for move in moved.values()):
             # Of a drift that moved nothing the end also names what a wave has done meanwhile.
             moves, varies = ({name: each[name] for name in first if name in each} for each in (moves, varies))
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}

@@ -46,3 +46,10 @@ def test_what_is_hardly_outside_beside_a_coarse_sensor_does_not_count_and_what_i
     salt = Value(2.4, 2.4925, 2.5075)
     assert is_info(clusters(2.5, 2.6), salt=salt, heat=Value(77.0, 78.0, 86.0))
     assert not is_info(clusters(2.5, 2.6), salt=salt, heat=Value(60.0, 78.0, 86.0))
+
+
+@pytest.mark.parametrize(("salt", "heat", "little"), [(2.8, 20.6, True), (3.5, 20.6, False), (2.8, 24.0, False)])
+def test_a_cluster_within_a_spread_of_another_is_little_where_its_alert_names_nothing(salt, heat, little):
+    known = clusters(2.5, 1.0, spread=0.4)
+    came = known[0]._replace(key=f"{STREAM}/1/9", time=95.0, centre={"salt": salt, "heat": heat})
+    assert is_info([*known, came]) == little

@@ -314,3 +314,18 @@ def test_what_only_the_end_of_a_drift_names_is_no_feature_of_it_and_the_end_know
     settled[1].update(kind="settled", opened=0, seq=1)
     (found,) = incidents(drift("p1:d1", 320, load=(2.0, 5.0)), settled)
     assert found["features"] == [{"feature": "load", "value": 12.0, "usual": 2.0}]
+
+
+@pytest.mark.parametrize(("volt", "names"), [(14.12, ["load"]), (14.2, ["load", "volt"])])
+def test_a_feature_whose_numbers_are_shown_alike_is_not_named_beside_others(volt, names):
+    (found,) = incidents(drift("p1:d1", 320, load=(2.0, 5.0), volt=(14.08, volt)))
+    assert [each["feature"] for each in found["features"]] == names
+
+
+def test_a_drift_that_found_no_feature_is_named_by_what_it_found_whatever_its_end_names():
+    made, settled = drift("p1:d1", 320), drift("p1:d1", 900, heat=(48.0, 88.0))
+    made[1]["units"] = [{"cluster": "p1:d1/1/0", "change": ["together"], "features": []}]
+    settled[1].update(kind="settled", opened=0, seq=1)
+    (found,) = incidents(made, settled)
+    assert found["text"].startswith("p1:d1: features of p1:d1/1/0 vary together differently, since")
+    assert found["features"] == []
