@@ -42,7 +42,8 @@ def features_of(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     weight = Counter({name: len(own) for name, own in (moves | values).items()})
     strength = {name: median(abs(move.shift) for move in own) for name, own in moves.items()}
     # What a drift moved farthest comes first, then what an alert names; a later mean may be of some hours of the day.
-    soon = sorted(group[0].moves.keys() & named.keys(), key=lambda name: (-abs(group[0].moves[name].shift), name))
+    late = {name for sign in group[0].signs for name in sign.late}
+    soon = sorted(group[0].moves.keys() - late, key=lambda name: (-abs(group[0].moves[name].shift), name))
     first = [*soon[:1], *group[0].values] if len(group) == 1 else []
     place = {name: -at for at, name in enumerate(reversed(first))}
     ranked = sorted(weight, key=lambda name: (-weight[name], place.get(name, 1), -strength.get(name, 0.0))) or sorted(
