@@ -8,7 +8,7 @@ from typing import Final
 
 from resonance.pipeline.errors import number
 from resonance.pipeline.incidents.agreement import is_same
-from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, MANY, Episode
+from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, MANY, WINDOW_RECORDS, Episode
 from resonance.pipeline.incidents.sentences import SHOWN
 from resonance.pipeline.incidents.signs import Move, Value, rounded
 from resonance.schemas import IncidentFeature
@@ -42,7 +42,9 @@ def features_of(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     weight = Counter({name: len(own) for name, own in (moves | values).items()})
     strength = {name: median(abs(move.shift) for move in own) for name, own in moves.items()}
     # What a drift moved farthest comes first, then what an alert names; a later mean may be of some hours of the day.
-    late = {name for sign in group[0].signs for name in sign.late}
+    # Of what was seen long after the alert that comes first.
+    until = group[0].began + WINDOW_RECORDS * group[0].pace if group[0].values else inf
+    late = {name for sign in group[0].signs for name in (sign.late if sign.onset <= until else sign.moves)}
     soon = sorted(group[0].moves.keys() - late, key=lambda name: (-abs(group[0].moves[name].shift), name))
     first = [*soon[:1], *group[0].values] if len(group) == 1 else []
     place = {name: -at for at, name in enumerate(reversed(first))}

@@ -177,7 +177,7 @@ def _by_alert(episode: Episode) -> Rescaled | None:
     # Beside it features are a little off, where the record is compared with another cluster.
     far = [n for n, each in episode.values.items() if abs(each.value - each.usual) > FROM_ZERO * (each.high - each.low)]
     gone = [name for name, each in moves.items() if not 1 / LITTLE <= each.after / (each.before or inf) <= LITTLE]
-    (name, *more) = gone or moves or far or episode.values or [""]
+    (name, *more) = gone or far or moves or episode.values or [""]
     each, move = episode.values.get(name), moves.get(name)
     if more or each is None or max(sign.unlike for sign in episode.signs) < BROKEN:
         return None
