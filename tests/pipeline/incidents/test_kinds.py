@@ -232,3 +232,9 @@ def test_what_is_far_off_only_in_other_features_and_later_is_another_incident(fe
     assert len(found) == count
     if count == 2:
         assert [each["features"][0]["feature"] for each in found] == ["heat", "load"]
+
+
+@pytest.mark.parametrize(("minute", "first"), [(302, "heat"), (420, "load")])
+def test_what_a_drift_found_comes_first_unless_it_was_seen_long_after_the_alert(minute, first):
+    (found,) = incidents(named(alert("p1:d1", 300), load=(900.0, 40.0)), drift("p1:d1", minute, heat=(6.2, 38.0)))
+    assert found["features"][0]["feature"] == first
