@@ -27,10 +27,8 @@ def too_many(column: Column) -> bool:
 def _reason(path: str, column: Column, records: int, kinds: Kinds, features: str) -> str:
     if not column.present:
         return "no value in any record"
-    if is_version(path, column):
-        return "names a version"
     if path in kinds.clocks or is_time_of_day(column):
-        return "another time of the records"
+        return "names a version" if is_version(path, column) else "another time of the records"
     if path in kinds.ids:
         return "an id by its name"
     if path in kinds.numbers:
