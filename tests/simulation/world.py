@@ -85,6 +85,7 @@ class SimulatedWorker(worker.Worker):
 
     def _make_task(self, source, topic, partition):
         task, sim = super()._make_task(source, topic, partition), self._world.sim
+        self._world.tasks += 1
         for name in ("process", "catch_up"):
             setattr(task, name, partial(self._slowly, getattr(task, name), sim))
         return task
@@ -119,6 +120,8 @@ class World:
         self.standins = StandIns(self.sim)
         self.running = {}
         self.workers = {}
+        self.tasks = 0
+        """Tasks that take simulated time."""
         # Of each start: which worker, and what ended it.
         self.ends = []
         self._over = False
