@@ -54,7 +54,7 @@ def look_at_relations(state: WatchState, rules: Rules) -> tuple[bool, ChangedUni
             first = _clearest(channels)
             state.named = first.channel + 1
             return begin_episode(state), replace(unit, channels=(first,))
-        # What was apart for as long before is no news; what others are on the way to may be.
+        # What was apart for as long before is no news; the other features keep their evidence.
         state.still = min(2 * state.still, _LONGEST)
         seen = int(state.seen[k])
         state.check[k] = seen - layout.RANGE + max(int(state.kept[k]), layout.BASE)

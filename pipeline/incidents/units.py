@@ -106,8 +106,9 @@ def _agreed(units: Sequence[Rescaled | None]) -> Rescaled | None:
 def _is_fahrenheit(name: str, usual: float, after: float, ratio: float) -> bool:
     """Whether degrees Celsius have become Fahrenheit, or the reverse, in their mean and in how much they vary."""
     for celsius, fahrenheit, times in ((usual, after, ratio), (after, usual, 1 / ratio if ratio else inf)):
-        fits = abs(1.8 * celsius + 32 - fahrenheit) <= CLOSE * abs(fahrenheit) and abs(times / 1.8 - 1) <= NEAR
-        if fits and (CELSIUS[0] <= celsius <= CELSIUS[1] or _TEMPERATURE.search(name)):
+        if (_is_in_fahrenheit(celsius, fahrenheit) and abs(times / 1.8 - 1) <= NEAR) and (
+            CELSIUS[0] <= celsius <= CELSIUS[1] or _TEMPERATURE.search(name)
+        ):
             return True
     return False
 
@@ -242,7 +243,7 @@ def _by_degrees(episode: Episode) -> Rescaled | None:
         return None
     found = (
         Rescaled(name, newest, usual, newest / mean, is_degrees=True)
-        for mean in ((newest - 32) / 1.8, 1.8 * newest + 32)
+        for mean in _in_other_degrees(newest)
         for usual in (each.usual, *before)
         if mean and abs(mean - usual) <= reach
     )
@@ -255,13 +256,20 @@ def _degrees_of_many(features: Sequence[IncidentFeature]) -> Rescaled | None:
         return None
     name, value, usual = features[0]["feature"], features[0]["value"], features[0]["usual"]
     # Clusters and records of a few hours do not say how much it varies.
-    is_degrees = bool(usual and _TEMPERATURE.search(name)) and _is_as_warm(usual, value)
+    is_degrees = bool(usual and _TEMPERATURE.search(name)) and (
+        _is_in_fahrenheit(usual, value) or _is_in_fahrenheit(value, usual)
+    )
     return Rescaled(name, value, usual, value / usual, is_degrees=True) if is_degrees else None
 
 
-def _is_as_warm(one: float, other: float) -> bool:
-    """Whether two means are the same temperature, one of them in Celsius and the other in Fahrenheit."""
-    return any(abs(1.8 * low + 32 - high) <= CLOSE * abs(high) for low, high in ((one, other), (other, one)))
+def _is_in_fahrenheit(celsius: float, fahrenheit: float) -> bool:
+    """Whether two means are about the same temperature."""
+    return abs(1.8 * celsius + 32 - fahrenheit) <= CLOSE * abs(fahrenheit)
+
+
+def _in_other_degrees(value: float) -> tuple[float, float]:
+    """Return what a temperature in Fahrenheit is in Celsius, and one in Celsius in Fahrenheit."""
+    return (value - 32) / 1.8, 1.8 * value + 32
 
 
 def _by_centre(name: str, value: Value, episode: Episode) -> Rescaled | None:
@@ -281,7 +289,7 @@ def _by_centre(name: str, value: Value, episode: Episode) -> Rescaled | None:
     ]
     # One record does not say how much a feature varies since: its name has to be of a temperature.
     if _TEMPERATURE.search(name) and min(abs(low), abs(high)) >= FROM_ZERO * (high - low):
-        before = [((each - 32) / 1.8, 1.8 * each + 32) for each in (value.value, centre)]
+        before = map(_in_other_degrees, (value.value, centre))
         found += [
             Rescaled(name, centre, usual, centre / mean, is_degrees=True)
             for one, mean in zip(*before, strict=True)

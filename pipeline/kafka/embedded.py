@@ -131,7 +131,7 @@ class EmbeddedBroker:
         if used + size > BUDGET:
             raise BudgetError(
                 f"{topic}[{partition}] on the embedded broker: {used:,} of {BUDGET:,} bytes are used, a record of "
-                f"{size:,} bytes does not fit; feed less data, spread it over the {PARTITIONS} partitions, or use Kafka"
+                f"{size:,} bytes does not fit; send less data, spread it over the {PARTITIONS} partitions, or use Kafka"
             )
         producer = self._running()
         while True:

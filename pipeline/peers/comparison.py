@@ -189,18 +189,21 @@ def _beyond(
     """
     beyond = 0 if sudden else max(int(APART * (len(values) - 1)), int(len(values) >= 2 * FEWEST_STREAMS))
     begins, ends = _reach(low.min(axis=1), beyond), -_reach(-high.max(axis=1), beyond)
-    lowest, highest = _reach(values.min(axis=1), beyond), -_reach(-values.max(axis=1), beyond)
     limit = (SUDDEN if sudden else 1.0) * LIMIT * (1.0 + FEW / len(values))
     found = []
-    for change, side in (("low", -1.0), ("high", 1.0)):
+
+    def reach_of(first: FloatArray, last: FloatArray, side: float) -> FloatArray:
         # A range that is long on the other side, as of few peers by chance, is not short on this one.
-        reach, of_values = (
-            np.maximum.reduce([side * ((last if side > 0.0 else first) - median), (last - first) / 2.0, least])
-            for first, last in ((begins, ends), (lowest, highest))
-        )
+        end = side * ((last if side > 0.0 else first) - median)
+        reach: FloatArray = np.maximum.reduce([end, (last - first) / 2.0, least])
+        return reach
+
+    for change, side in (("low", -1.0), ("high", 1.0)):
+        reach = reach_of(begins, ends, side)
         bound = limit * reach
         if lasting:
-            bound = np.minimum(bound, np.maximum(OUTSIDE * reach, SUDDEN * limit * of_values))
+            near = reach_of(_reach(values.min(axis=1), beyond), -_reach(-values.max(axis=1), beyond), side)
+            bound = np.minimum(bound, np.maximum(OUTSIDE * reach, SUDDEN * limit * near))
         distance = (side * (values - median)).min(axis=1)
         for place in np.flatnonzero(distance > bound).tolist():
             far = distance[place] / reach[place] if distance[place] < FARTHEST * reach[place] else FARTHEST

@@ -46,6 +46,12 @@ def test_while_a_drift_lasts_the_record_of_the_alert_says_the_unit():
         assert (found["kind"], found.get("factor")) == (kind, 0.01 if kind == "unit" else None)
 
 
+def test_the_record_of_an_alert_says_the_unit_beside_a_drift_of_what_moved_a_little():
+    opened = named(alert("p1:d1", 300, records=6.0, unlike=6.0), load=(40_000.0, 40.0))
+    (found,) = incidents(opened, drift("p1:d1", 310, scope="stream", heat=(6.2, 7.9)))
+    assert (found["kind"], found["factor"], found["features"][0]["feature"]) == ("unit", 1_000.0, "load")
+
+
 def test_a_group_is_in_another_unit_though_means_are_under_way_and_other_features_move_a_little():
     shown = []
     for stream, mean, others in (("p1:d1", 600.0, {}), ("p0:d2", 370.0, {"noise": (50.0, 46.0)}), ("p1:d3", 250.0, {})):
