@@ -123,11 +123,9 @@ class StreamAlerts(OpenAlerts):
         made = cls()
         made.go_on(content)
         integers, floats = np.array(content["integers"], np.int64), np.array(content["floats"], np.float64)
-        if len(floats) < stream_rules.FLOATS:
-            integers, floats = stream_rules.of_one_watch(integers, floats)
-        if integers.shape != made.integers.shape or floats.shape != made.floats.shape or not np.isfinite(floats).all():
-            raise ValueError(f"rules of {len(integers)} integers and {len(floats)} floats")
-        made.integers, made.floats = integers, floats
+        made.integers, made.floats = stream_rules.of_earlier(integers, floats)
+        if not np.isfinite(floats).all():
+            raise ValueError("rules with a float that is not finite")
         gaps = None if content["gaps"] is None else dict(content["gaps"])
         made.gaps = lambda: gaps
         return made

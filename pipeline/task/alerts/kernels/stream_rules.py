@@ -28,7 +28,8 @@ COUNTS = YOUNG + OF_YOUNG * YOUNG_CLUSTERS  # of each watch:
 WATCHES = 2
 """That of unlike records, and that of odd ones, to which all these are the unlike ones."""
 
-INTEGERS = COUNTS + cusum.OF_COUNTS * WATCHES
+WAITING = COUNTS + cusum.OF_COUNTS * WATCHES  # unlike records of the block of each watch that waits; -1: none does
+INTEGERS = WAITING + WATCHES
 
 UNKNOWN = -(1 << 62)
 """The time of a record where it is not known."""
@@ -98,30 +99,35 @@ Without them its records had another cluster before: the engine has only divided
 def new_state() -> tuple[IntArray, FloatArray]:
     """Return the state of a stream without answers."""
     integers = np.zeros(INTEGERS, np.int64)
-    integers[YOUNG:COUNTS:OF_YOUNG] = integers[LARGEST] = -1
+    integers[YOUNG:COUNTS:OF_YOUNG] = integers[WAITING:] = integers[LARGEST] = -1
     _watches(integers, np.zeros(FLOATS))[0][:, cusum.BEGAN] = UNKNOWN
     return integers, np.zeros(FLOATS)
 
 
-def of_one_watch(integers: IntArray, floats: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return what a state of an earlier revision, which had a watch of unlike records alone, is now.
+def of_earlier(integers: IntArray, floats: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return what a state of an earlier revision is now, or the state itself if it is of the present one.
 
-    The first such had neither times of first records nor a weight of far ones: that follows at the next block.
+    The last such had no blocks that wait. Those before had a watch of unlike records alone; the first one had neither
+    times of first records nor a weight of far ones: that follows at the next block.
 
     Raises
     ------
     ValueError
         It is no such state.
     """
+    made = new_state()
+    if len(floats) == FLOATS and len(integers) in (WAITING, INTEGERS):
+        made[0][: len(integers)] = integers
+        made[1][:] = floats
+        return made
     if len(integers) not in (38, 47) or len(floats) not in (16, 17):
         raise ValueError(f"rules of {len(integers)} integers and {len(floats)} floats")
     began, young = integers[14:15], integers[15:]
     if len(integers) == 38:
         began, young = np.array([UNKNOWN]), np.insert(integers[14:].reshape(-1, 3), 3, UNKNOWN, axis=1).ravel()
-    made = new_state()
-    counts, weights = _watches(*made)
     made[0][:COUNTS] = np.concatenate((integers[:3], integers[9:14], young))
     made[1][:SCORE] = floats[7:16]
+    counts, weights = _watches(*made)
     counts[0] = np.append(integers[3:9], began)
     weights[0] = np.append(floats[:7], floats[16] if len(floats) > 16 else floats[cusum.HIT])
     return made
@@ -130,7 +136,8 @@ def of_one_watch(integers: IntArray, floats: FloatArray) -> tuple[IntArray, Floa
 @jit
 def _watches(integers, floats):
     """Return the counts and the weights of the watches, a row each."""
-    return integers[COUNTS:].reshape(WATCHES, cusum.OF_COUNTS), floats[WEIGHTS:].reshape(WATCHES, cusum.OF_WEIGHTS)
+    counts = integers[COUNTS:WAITING].reshape(WATCHES, cusum.OF_COUNTS)
+    return counts, floats[WEIGHTS:].reshape(WATCHES, cusum.OF_WEIGHTS)
 
 
 @jit
@@ -144,6 +151,24 @@ def _follow_scores(scores, score, answers):
     scores[0] = score
     variance = scores[2] - scores[1] * scores[1]
     return correlation_time(variance, scores[3] - scores[1] * scores[1], 0.999) if variance > 0.0 else 1.0
+
+
+@jit
+def _learn(counts, weights, waiting, unlike, is_open, rule, alike):
+    """Count a record, and return what waits now: but for the first ones a full block is baseline when the next is full.
+
+    It is none if a run that began in it has become suspicious: the first records of what comes now would say that such
+    are usual, most of all in a stream that is young.
+    """
+    is_within = counts[cusum.RUN] <= counts[cusum.IN_BLOCK] + 1
+    full = cusum.count(counts, weights, unlike, is_open, rule[0])
+    is_dropped = full < 0 and counts[cusum.IN_BLOCK] == 0
+    if full >= 0 and counts[cusum.BLOCKS] < cusum.FIRST_BLOCKS:
+        cusum.end_block(counts, weights, full, rule, alike)
+        return -1
+    if waiting >= 0 and (full >= 0 or (is_dropped and is_within)):
+        cusum.end_block(counts, weights, waiting, rule, alike)
+    return full if full >= 0 or is_dropped else waiting
 
 
 @jit
@@ -170,6 +195,7 @@ def follow(clusters, novel, scores, times, start, stop, integers, floats, limits
     found = 0
     room = len(out) - 3 - YOUNG_CLUSTERS
     counts, weights = _watches(integers, floats)
+    waiting = integers[WAITING:]
     evidence = limits[EVIDENCE]
     of_unlike = (evidence, NOVEL_RECORDS, HIGH, TIMES)
     of_odd = (evidence + ODD_EVIDENCE if evidence > 0.0 else 0.0, np.inf, HIGH, TIMES)
@@ -206,15 +232,11 @@ def follow(clusters, novel, scores, times, start, stop, integers, floats, limits
                         weights[:, cusum.W] = 0.0
                         found = _put(out, numbers, found, i, UNLIKE_RULE, 0, -1, run, of_run, usual)
                 is_open = integers[OPEN + UNLIKE_RULE] > 0
-                full = cusum.count(counts[0], weights[0], unlike, is_open, of_unlike[0])
-                if full >= 0:
-                    cusum.end_block(counts[0], weights[0], full, of_unlike, 1.0)
+                waiting[0] = _learn(counts[0], weights[0], waiting[0], unlike, is_open, of_unlike, 1.0)
                 # A stream that wanders is odd for long now and then: fewer of its records say as much.
                 score = scores[i] if scores[i] >= 0.0 else 0.0
                 alike = _follow_scores(floats[SCORE:WEIGHTS], score, integers[SETTLED] - SETTLE)
-                full = cusum.count(counts[1], weights[1], odd, is_open, of_odd[0])
-                if full >= 0:
-                    cusum.end_block(counts[1], weights[1], full, of_odd, alike)
+                waiting[1] = _learn(counts[1], weights[1], waiting[1], odd, is_open, of_odd, alike)
         most = int(limits[UNCONFIRMED_RECORDS])
         if most > 0:
             integers[NONE] = min(integers[NONE] + 1, most) if cluster < 0 else max(integers[NONE] - 16, 0)

@@ -202,6 +202,37 @@ def test_scores_that_wander_are_not_odd_for_long():
         assert Stream(limits).take(none, none, score=scores).of(rules.UNLIKE_RULE) == []
 
 
+def test_the_first_records_of_what_comes_now_are_no_baseline_wherever_a_block_ends():
+    for age, within in ((240, 40), (320, 20), (640, 10), (1_500, 6)):
+        for phase in range(rules.cusum.BLOCK):
+            stream = Stream().take(np.zeros(age + phase), np.zeros(age + phase))
+            stream.take(np.zeros(within), np.ones(within), score=0.1)
+            assert [opened for _, opened in stream.of(rules.UNLIKE_RULE)] == [True]
+            assert stream.began[rules.UNLIKE_RULE, -1] == age + phase
+
+
+def test_a_block_waits_for_the_next_one_and_for_no_longer():
+    unlike = np.zeros(1_000, bool)
+    unlike[500::50] = True
+    settled = rules.SETTLE
+    for count in range(settled + rules.cusum.BLOCK, 1_000):
+        stream = Stream().take(np.zeros(count), unlike[:count])
+        blocks = (count - settled) // rules.cusum.BLOCK
+        full = unlike[settled : settled + blocks * rules.cusum.BLOCK].reshape(blocks, -1).sum(axis=1).tolist()
+        waits = int(blocks > rules.cusum.FIRST_BLOCKS)
+        (known, _), (weights, _) = rules._watches(stream.integers, stream.floats)
+        assert known[rules.cusum.BLOCKS] == blocks - waits
+        assert stream.integers[rules.WAITING] == (full[-1] if waits else -1)
+        assert weights[rules.cusum.MEAN] == pytest.approx(sum(full[: blocks - waits]) / max(blocks - waits, 1))
+
+
+def test_a_state_without_blocks_that_wait_goes_on():
+    stream = Stream().take(*stationary(np.random.default_rng(1), 2_000))
+    made = rules.of_earlier(stream.integers[: rules.WAITING], stream.floats)
+    assert made[0].tolist() == [*stream.integers[: rules.WAITING], -1, -1]
+    assert made[1].tolist() == stream.floats.tolist()
+
+
 @pytest.mark.parametrize("times", [False, True])
 @pytest.mark.parametrize("far", [False, True])
 def test_a_state_that_watched_unlike_records_alone_goes_on(times, far):
@@ -209,7 +240,7 @@ def test_a_state_that_watched_unlike_records_alone_goes_on(times, far):
     young = [5, 100, 1, *([2_900] if times else []), *[-1, 0, 0, *([rules.UNKNOWN] if times else [])] * 7]
     integers = np.array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1, 0, 1, *began, *young])
     floats = np.array([*np.arange(1.0, 8.0), 0.3, *np.arange(8.0), *([9.0] if far else [])])
-    made = rules.of_one_watch(integers, floats)
+    made = rules.of_earlier(integers, floats)
     assert [each.shape for each in made] == [each.shape for each in rules.new_state()]
     assert made[0][: rules.YOUNG + 4].tolist() == [
         1,
@@ -229,7 +260,7 @@ def test_a_state_that_watched_unlike_records_alone_goes_on(times, far):
     assert made[1][: rules.SCORE].tolist() == [0.3, *range(8)]
     assert made[1][rules.WEIGHTS :].tolist() == [*range(1, 8), 9.0 if far else 5.0, *[0.0] * 8]
     with pytest.raises(ValueError, match="rules of 46 integers and"):
-        rules.of_one_watch(np.zeros(46, np.int64), floats)
+        rules.of_earlier(np.zeros(46, np.int64), floats)
 
 
 def test_a_rule_that_is_off_never_opens():
