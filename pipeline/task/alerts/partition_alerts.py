@@ -140,10 +140,11 @@ class PartitionAlerts:
         alerts = model.alerts
         if alerts is None or not self._raises or model.preparation.settling:
             return
+        rows = batch.given(positions)[0]
         drift = ((at, each.change) for at, each in result.drift if isinstance(each, WatchedChange))
         found: list[tuple[int, Transition | DriftChange]] = [
-            *self._answers.transitions(alerts, result, texts, model.preparation),
-            *(self._missing(model, alerts, batch.given(positions)[0], result) if "missing" in self._rules else ()),
+            *self._answers.transitions(alerts, rows, result, texts, model.preparation),
+            *(self._missing(model, alerts, rows, result) if "missing" in self._rules else ()),
             *drift,
         ]
         self._found += [_Found(positions[at], model, change, texts) for at, change in found]

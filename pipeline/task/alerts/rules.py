@@ -75,36 +75,37 @@ class AnswerRules:
         stream_rules.switch_off(alerts.integers, alerts.floats, self._limits)
 
     def transitions(
-        self, alerts: StreamAlerts, result: "LearnResult", texts: StreamTexts, preparation: AnyPreparation
+        self, alerts: StreamAlerts, rows: Any, result: "LearnResult", texts: StreamTexts, preparation: AnyPreparation
     ) -> list[tuple[int, Transition]]:
         """Return the alerts of a stream that open or clear with its answers, each with its row.
 
-        `preparation` still has the units that the rows were prepared in.
+        `rows` are those that `result` is of; `preparation` still has the units that they were prepared in.
         """
         places = result.learned
         times = result.marks.times[slice_of(places)]
         found: list[tuple[int, Transition]] = []
         # Late labels cause events, too, and have no answers.
-        start, rows = 0, len(places)
+        start, count = 0, len(places)
         for at, event in result.events if self._new_cluster else ():
             if event.path:
                 continue
             # The record that caused an event was answered before.
             stop = start
-            while stop < rows and places[stop] <= at:
+            while stop < count and places[stop] <= at:
                 stop += 1
-            self._run(alerts, result, times, start, stop, texts, preparation, found)
+            self._run(alerts, rows, result, times, start, stop, texts, preparation, found)
             start = stop
             if event.kind == "emerged":
                 stream_rules.emerged(alerts.integers, alerts.floats, event.cluster)
             elif event.kind != "split" and stream_rules.ended(alerts.integers, alerts.floats, event.cluster):
                 found.append((at, Transition("new_cluster", False, {}, texts.cluster_id((), event.cluster))))
-        self._run(alerts, result, times, start, rows, texts, preparation, found)
+        self._run(alerts, rows, result, times, start, count, texts, preparation, found)
         return found
 
     def _run(
         self,
         alerts: StreamAlerts,
+        rows: Any,
         result: "LearnResult",
         times: IntArray,
         start: int,
@@ -124,22 +125,27 @@ class AnswerRules:
             ):
                 name = texts.cluster_id((), cluster) if cluster >= 0 else None
                 evidence = dict(zip(_EVIDENCE[rule], numbers, strict=False))
-                features = _outside(step, row, preparation) if opened and rule == stream_rules.UNLIKE_RULE else []
+                at, is_unlike = result.learned[row], opened and rule == stream_rules.UNLIKE_RULE
+                features = _outside(step, row, rows[at], preparation) if is_unlike else []
                 since = None if began == stream_rules.UNKNOWN else began
-                change = Transition(_RULES[rule], bool(opened), evidence, name, features, since)
-                found.append((result.learned[row], change))
+                found.append((at, Transition(_RULES[rule], bool(opened), evidence, name, features, since)))
 
 
-def _outside(step: Step, row: int, preparation: AnyPreparation) -> list[AlertFeature]:
-    """Return the features that a record is outside in, in the units of the input; a principal axis is none."""
+def _outside(step: Step, row: int, record: Any, preparation: AnyPreparation) -> list[AlertFeature]:
+    """Return the features that a record is outside in, in the units of the input; a principal axis is none.
+
+    The value is the record's own where it has one: the prepared one is cut off far outside, and moved within its step.
+    """
     if step.outside is None or not isinstance(preparation, Preparation) or preparation.projects:
         return []
     named = step.outside[row][~np.isnan(step.outside[row, :, 0])]
     columns, numbers = named[:, 0].astype(np.int64), np.zeros((3, preparation.dimension))
     numbers[:, columns] = named[:, 1:].T
     values = [preparation.to_input_units(each, np.zeros_like(each))[0][columns].tolist() for each in numbers]
+    names, given = preparation.known_features, np.flatnonzero(~np.isnan(record))
+    own = dict(zip((names[i] for i in given.tolist()), record[given].tolist(), strict=True))
     return [
-        {"feature": name, "value": value, "low": low, "high": high}
+        {"feature": name, "value": own.get(name, value), "low": low, "high": high}
         for name, value, low, high in zip(preparation.names_of(columns), *values, strict=True)
     ]
 

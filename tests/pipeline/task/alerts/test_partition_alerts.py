@@ -3,6 +3,7 @@
 import copy
 
 import numpy as np
+import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.record_columns import RecordColumns
@@ -28,6 +29,23 @@ def whole():
 def test_an_alert_that_clears_says_in_how_many_features_its_record_is_as_far():
     _, cleared = (each for each in payloads(run(task(given()), devices(turns=300)).alerts) if each["rule"] == "unlike")
     assert cleared["evidence"]["outside"] == len(cleared["features"]) == 3
+
+
+@pytest.mark.parametrize("share", [0.002, 1e6])
+def test_an_alert_has_the_values_of_its_record_also_far_outside_and_between_the_steps_of_others(share):
+    whole, rows = devices(turns=300, broken=1_000), {}
+    for i, record in enumerate(whole):
+        if record.value != b"{":
+            content = orjson.loads(record.value)
+            factor = share if record.key == b"d3" and record.timestamp >= STAMP + 350_000 else 1.0
+            row = [
+                factor * round(100.0 * each) for each in (content["cpu"], content["latency_ms"], content["net"]["in"])
+            ]
+            whole[i] = record._replace(value=value_of(row, id=content["id"]))
+            rows[record.offset] = dict(zip(("cpu", "latency_ms", "net.in"), row, strict=True))
+    unlike = next(each for each in payloads(run(task(given()), whole).alerts) if each["rule"] == "unlike")
+    own = rows[unlike["cause"]["source"]["offset"]]
+    assert [each["value"] for each in unlike["features"]] == [own[each["feature"]] for each in unlike["features"]]
 
 
 def test_what_opens_and_clears(whole):

@@ -19,6 +19,7 @@ from tests.pipeline.task.alerts.devices import DRIFT
 TEXTS = StreamTexts("p0", 3, 1)
 PREPARATION = Preparation(["a"])
 EVIDENCE = 12.0
+ROWS = np.zeros((10_000, 1))
 
 
 @pytest.fixture(autouse=True)
@@ -49,14 +50,16 @@ def event(kind, cluster, path=()):
 
 
 def found(own, alerts, *results):
-    each = (transition for one in results for transition in own.transitions(alerts, one, TEXTS, PREPARATION))
+    each = (transition for one in results for transition in own.transitions(alerts, ROWS, one, TEXTS, PREPARATION))
     return [(at, one.rule, one.opened, one.cluster) for at, one in each]
 
 
 def test_a_transition_has_the_place_of_its_row_and_its_numbers_by_name():
     own = rules("unconfirmed")
     # Every second record belongs to another stream.
-    ((at, opened),) = own.transitions(StreamAlerts(), result([-1] * 150, learned=range(1, 300, 2)), TEXTS, PREPARATION)
+    ((at, opened),) = own.transitions(
+        StreamAlerts(), ROWS, result([-1] * 150, learned=range(1, 300, 2)), TEXTS, PREPARATION
+    )
     assert (at, opened.rule, opened.opened, opened.cluster) == (199, "unconfirmed", True, None)
     assert opened.evidence == {"answers": 100.0, "records": 100.0}
 
@@ -80,7 +83,7 @@ def new_cluster(kinds=(("emerged", 1, 1_129), ("vanished", 1, 1_300))):
 def test_a_cluster_is_new_from_the_record_on_that_made_it_until_it_ends():
     own, alerts = rules("new_cluster"), StreamAlerts()
     clusters, novel, events = new_cluster()
-    transitions = own.transitions(alerts, result(clusters, novel, events=events), TEXTS, PREPARATION)
+    transitions = own.transitions(alerts, ROWS, result(clusters, novel, events=events), TEXTS, PREPARATION)
     assert [(at, one.rule, one.opened, one.cluster) for at, one in transitions] == [
         (1_193, "new_cluster", True, "p0/3/1"),
         (1_300, "new_cluster", False, "p0/3/1"),
