@@ -23,7 +23,7 @@ from resonance.pipeline.task.decode.record_batch import RecordBatch
 ROOM: Final = 256
 """Transitions that one call of the kernel returns at most."""
 
-NAMES: Final = ("count", "time", "week", "longest", "before", "until", "open", "claim")
+NAMES: Final = ("count", "time", "week", "longest", "before", "until", "open", "claim", "pause")
 _COLUMNS: Final = (
     silence.COUNT,
     silence.TIME,
@@ -33,6 +33,7 @@ _COLUMNS: Final = (
     silence.UNTIL,
     silence.OPEN,
     silence.CLAIM,
+    silence.PAUSE,
 )
 
 
@@ -116,7 +117,9 @@ class SilentStreams:
         row = self.begin(key, name, alerts)
         if content is None:
             return
-        self._rows[row, _COLUMNS] = [int(content[column]) for column in NAMES[:-1]] + [int(content.get("claim", 0))]
+        # Earlier states had no claim, then no pause.
+        known = {"claim": 0, "pause": silence.LONGEST_MS, **content}
+        self._rows[row, _COLUMNS] = [int(known[column]) for column in NAMES]
         self._rows[row, silence.LOG] = self._log(str(content["topic"]), int(content["partition"]))
         self._means[row] = float(content["mean"])
         heappush(self._ahead, (int(self._rows[row, silence.UNTIL]), row))

@@ -22,10 +22,11 @@ LOG = 5  # number of the log that is its clock
 UNTIL = 6  # offset behind the record that changed the row last
 OPEN = 7  # whether the stream is silent
 CLAIM = 8  # the time that its last record said, where the clock was not there yet; else 0
-STATE = 9  # columns that are state
+PAUSE = 9  # the longest gap of its last records, of those where the clock was not there yet
+STATE = 10  # columns that are state
 
-DUE = 9  # the time at which it is looked at, its deadline at most; NEVER where it cannot fall silent
-COLUMNS = 10
+DUE = 10  # the time at which it is looked at, its deadline at most; NEVER where it cannot fall silent
+COLUMNS = 11
 
 NEVER = 2**62
 
@@ -91,8 +92,12 @@ def _take(rows, means, row, log, time, claim, offset, gaps, least):
         rows[row, TIME] = time
         rows[row, WEEK] = time // WEEK_MS
     silent = max(time - rows[row, TIME], 0)
-    before = _confirmed(rows, row, time)
-    rest = silent - min(before, silent)
+    later = _confirmed(rows, row, time)
+    rest = silent - min(later, silent)
+    # Several records may have been ahead of the clock: what passed in all is no silence.
+    before = min(later, rows[row, PAUSE])
+    pause = claim - max(rows[row, CLAIM], rows[row, TIME])
+    rows[row, PAUSE] = max(pause, rows[row, PAUSE]) if later == 0 and rows[row, CLAIM] != 0 else pause
     if rows[row, OPEN] == 1:
         ended = silent
     elif rows[row, COUNT] >= FEWEST and max(before, rest) >= _limit(rows, means, row, gaps, least):

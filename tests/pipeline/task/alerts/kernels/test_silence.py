@@ -140,6 +140,15 @@ def test_an_outage_of_all_streams_is_a_silence_of_each_whichever_comes_back_firs
         ]
 
 
+@pytest.mark.parametrize("gap", [100_000, 300_000])
+def test_records_that_are_ahead_of_the_clock_for_long_are_a_silence_only_by_a_gap_between_two(gap):
+    times = np.cumsum([*[10_000] * 100, *[gap] * 8, *[10_000] * 100])
+    # The clock follows the slow ones when the last of them has come.
+    clocks = np.where(np.arange(208) < 107, np.minimum(times, 1_000_000), times)
+    part = Partition(1).take(times, np.zeros(208), clocks=clocks)
+    assert [each[2:] for each in part.lengths] == ([] if gap == 100_000 else [[1, gap], [0, gap]])
+
+
 @pytest.mark.parametrize("cuts", [(1,), (5, 300, 2)])
 def test_cuts_change_nothing(cuts):
     rng = np.random.default_rng(1)
