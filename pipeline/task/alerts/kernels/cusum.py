@@ -146,8 +146,8 @@ def count(counts, weights, unlike, is_open, evidence):
 
 
 @jit
-def learn_run(counts, weights, rule, alike):
+def learn_run(counts, weights, rule):
     """Add the records of a run that is over to the baseline, and begin at 0: what came and went may come again."""
     for _ in range(min(counts[RUN] // BLOCK, MEMORY)):
-        end_block(counts, weights, counts[RUN_UNLIKE] * BLOCK // counts[RUN], rule, alike)
+        end_block(counts, weights, counts[RUN_UNLIKE] * BLOCK // counts[RUN], rule, 1.0)
     weights[W] = 0.0

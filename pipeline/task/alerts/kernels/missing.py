@@ -143,7 +143,7 @@ def follow(is_missing, times, records, evidence, rows, counts, weights, out, num
             elif is_open and weight[cusum.W] <= 0.25 * weight[cusum.HOLD]:
                 row[OPEN] = 0
                 found = _put(out, numbers, found, at, column, 0, count[cusum.BEGAN], row[GONE], row[OF], 0.0)
-                cusum.learn_run(count, weight, rule, 1.0)
+                cusum.learn_run(count, weight, rule)
             elif row[OPEN] == 0:
                 full = cusum.count(count, weight, 1 if is_gone else 0, False, evidence)
                 if full >= 0:
