@@ -31,12 +31,6 @@ PROJECTED: Final = 33
 MANY_RECORDS: Final = 90
 """Records that are unlike all before from which an alert is news though it names nothing."""
 
-EARLY_RECORDS: Final = 1_024
-"""Records until which a stream goes on to show values that it has not had, a little beyond those it had."""
-
-EARLY: Final = 1.5
-"""How many times what the usual values of a feature have from end to end are a little beyond their middle."""
-
 COMPARED: Final = 200
 """Newest clusters that are looked at."""
 
@@ -103,22 +97,6 @@ def says_nothing(sign: Sign) -> bool:
         return sign.ended > 0 and (sign.is_little or (is_calm and not sign.moves))
     # Many records that nothing explains are news by themselves.
     return sign.is_little and not sign.values and sign.ended > 0 and sign.count <= MANY_RECORDS
-
-
-def is_early(signs: Sequence[Sign], begun: float, pace: float) -> bool:
-    """Whether a young stream has only shown, for a while, a little more of what it may have.
-
-    What wanders for days, or has weekends, is not known from a few hundred records. `signs` are all of one stream at
-    that time, `begun` is when it had its first cluster, `pace` the seconds between its records.
-    """
-    return all(
-        sign.rule == "unlike"
-        and bool(sign.values)
-        and sign.ended > 0
-        and sign.onset - begun <= EARLY_RECORDS * pace
-        and all(abs(each.value - each.usual) <= EARLY * (each.high - each.low) for each in sign.values.values())
-        for sign in signs
-    )
 
 
 def _is_slight(value: Value, span: float) -> bool:

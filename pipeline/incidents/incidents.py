@@ -8,10 +8,11 @@ from typing import Any, Final
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute
 from resonance.pipeline.incidents.agreement import are_close, is_as_far
-from resonance.pipeline.incidents.differences import is_early, says_nothing
+from resonance.pipeline.incidents.differences import says_nothing
 from resonance.pipeline.incidents.endings import ABRUPT, over_since
 from resonance.pipeline.incidents.excursions import Excursions, groups
 from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, MANY, Episode, episodes, together
+from resonance.pipeline.incidents.known_places import with_news
 from resonance.pipeline.incidents.merging import again, came_first, with_fleet, with_nameless, without_earlier
 from resonance.pipeline.incidents.named_features import features_of, features_of_way
 from resonance.pipeline.incidents.sentences import cause_of, names_of
@@ -83,12 +84,7 @@ class IncidentTable:
             divided = with_fleet(without_earlier(together(episodes(signs, paces))), excursions, count)
             divided = again(groups(divided, excursions, unseen))
             begun = {each.stream: each.time for each in reversed(clusters)}
-            self._groups = [
-                group
-                for group in with_nameless(divided, nameless, count)
-                if len(group) > 1
-                or not is_early(_ordered(group), begun.get(group[0].place, -inf), paces.get(group[0].place, 0.0))
-            ]
+            self._groups = with_news(with_nameless(divided, nameless, count), begun, count)
         known = max(len(self._signs.streams), streams)
         centres = self._signs.centres()
         first = came_first(self._groups)

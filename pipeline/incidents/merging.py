@@ -125,6 +125,8 @@ def again(found: Iterable[list[Episode]]) -> list[list[Episode]]:
                     result, known = ([one for one in own if one is not each] for own in (result, known))
                 continue
             known.append(group)
+        elif len(group) == 1 and all(sign.rule == "unlike" and sign.is_back for sign in group[0].signs):
+            known.append(group)  # Its stream may have it again.
         result.append(group)
     return result
 
@@ -160,7 +162,8 @@ def _comes_again(sign: Sign) -> bool:
 
 
 def _is_again(group: Sequence[Episode], before: Sequence[Episode]) -> bool:
-    if group[0].family != before[0].family:
+    is_first = not all(map(_comes_again, before[0].signs[:1]))
+    if group[0].family != before[0].family or (is_first and group[0].place != before[0].place):
         return False
     if group[0].family != "silent":
         # One that came first may name other features than most.

@@ -112,7 +112,7 @@ def cause_of(
     behind = f": {', '.join(keywords)}" if keywords else values and f", {values}"
     came = [sign for sign in signs if sign.rule in ("unlike", "silent")]
     # Of a new kind its model knows that it comes again, unless that is what the stream has become.
-    is_again = all(sign.is_known and not sign.is_learned for sign in came)
+    is_again = any(sign.is_known for sign in came) and not any(sign.is_learned for sign in came)
     often = _often(came, bool(at)) if kind in ("back", "silent") or (kind == "new_kind" and is_again) else ""
     if unit is not None:
         how = f"{values}: Fahrenheit or Celsius" if unit.is_degrees else f"x {number(unit.factor)}"

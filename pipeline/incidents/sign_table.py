@@ -13,6 +13,7 @@ from typing import Any, Final, get_args
 from resonance.pipeline.incidents.differences import is_little, named_by_cluster, not_little
 from resonance.pipeline.incidents.drift_features import VARIES, instead_of, moves_of, without_features
 from resonance.pipeline.incidents.endings import end_with_alerts, ends_of
+from resonance.pipeline.incidents.known_places import mark_known_places
 from resonance.pipeline.incidents.passages import mark_new_ones, mark_passages
 from resonance.pipeline.incidents.signs import IN_ORDER, NewCluster, Sign, Value, describes, seconds, stream_of
 from resonance.pipeline.incidents.silences import MARKED, UNREADABLE, ended_by, heard, silences_of
@@ -282,6 +283,7 @@ class SignTable:
                 slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
         end_with_alerts(found, own)
+        mark_known_places(found, own, left)
         return sorted(found, key=IN_ORDER)
 
     def _left_clusters(self) -> dict[str, list[NewCluster]]:
@@ -364,7 +366,7 @@ class SignTable:
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
             next(map(without_features, drift.get("units", ())), ""),
-            moves=moves, late=moves.keys() - moved.keys(),
+            moves=moves, late=moves.keys() - moved.keys(), seen={name: move.after for name, move in first.items()},
             varies=varies, is_little=is_little,
             instead=instead_of(ended), is_beside=is_beside,
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",

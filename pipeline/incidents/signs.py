@@ -139,12 +139,18 @@ class Sign:
     """Of an alert `unlike`: whether its records are of a kind that the model knows."""
     late: Collection[str] = ()
     """Features that only the end of a drift names, whose means are of all records until then."""
+    seen: Mapping[str, float] = field(default_factory=dict)
+    """Where the features were that a drift named when it was seen."""
     is_little: bool = False
     """Of an alert `unlike`, or a drift: whether what it shows is next to nothing beside what its stream has had."""
     is_passage: bool = False
     """Of an alert `unlike`, or a drift: whether its stream was on the way between its kinds, as at other times."""
     is_beyond: bool = False
     """Of an alert `unlike`: whether it names what its stream has had neither in clusters nor in alerts before."""
+    outside: Collection[str] = ()
+    """Of an alert `unlike`, or a drift: the features in which it shows its stream where that has not been before."""
+    is_ordinary: bool = False
+    """Whether it shows nothing but where its stream has been, and that is over, or comes and goes."""
     lacks: str = ""
     """Of an alert `missing`: the feature."""
     varies: Mapping[str, Move] = field(default_factory=dict)

@@ -130,10 +130,10 @@ def test_a_stream_that_begins_with_what_most_others_do_has_not_broken():
     (0.0011, 0.0012, "broke", "warning"),
 ])  # fmt: skip
 def test_records_at_night_that_hardly_differ_beside_what_comes_by_day_are_no_break(heat, usual, kind, severity):
-    made, over = alert("p1:d1", 1_500, unlike=5.0, records=5.0), alert("p1:d1", 1_600, kind="cleared", outside=0.0)
+    made, over = alert("p1:d1", 3_000, unlike=5.0, records=5.0), alert("p1:d1", 3_100, kind="cleared", outside=0.0)
     # Of what was over, and differed in nothing that can be named, there is nothing to say.
     assert not incidents(NIGHTS, made, over)
-    many = alert("p1:d1", 1_600, kind="cleared", outside=0.0, unlike=120.0)
+    many = alert("p1:d1", 3_100, kind="cleared", outside=0.0, unlike=120.0)
     assert [each["severity"] for each in incidents(NIGHTS, made, many)] == ["info"]
     # What is open and cannot be named may be grave.
     (found,) = incidents(NIGHTS, made)
@@ -142,13 +142,15 @@ def test_records_at_night_that_hardly_differ_beside_what_comes_by_day_are_no_bre
     assert (found["kind"], found["severity"]) == (kind, severity)
 
 
-@pytest.mark.parametrize(("minute", "heat", "ends", "count"), [
-    (900, 15.0, True, 0), (1_500, 15.0, True, 1), (900, 38.0, True, 1), (900, 15.0, False, 1)
+@pytest.mark.parametrize(("minute", "heat", "ends", "outside", "count"), [
+    (900, 15.0, True, 0.0, 0), (2_400, 15.0, True, 0.0, 0), (3_000, 15.0, True, 0.0, 1), (900, 38.0, True, 0.0, 1),
+    (900, 15.0, False, 0.0, 1), (900, 15.0, True, 1.0, 0), (2_400, 15.0, True, 1.0, 1),
 ])  # fmt: skip
-def test_a_young_stream_that_wanders_a_little_further_for_a_while_is_no_incident(minute, heat, ends, count):
+def test_a_young_stream_that_wanders_a_little_further_for_a_while_is_no_incident(minute, heat, ends, outside, count):
+    """Also for days, unless it stays there."""
     first = emerged("p1:d1", 5, 0, heat=12.0)
     made = named(alert("p1:d1", minute, unlike=5.0, records=5.0), heat=(heat, 12.0))
-    over = alert("p1:d1", minute + 90, kind="cleared", outside=0.0), drift("p0:d1", 3_000, heat=(9.0, 30.0))
+    over = alert("p1:d1", minute + 90, kind="cleared", outside=outside), drift("p0:d1", 4_000, heat=(9.0, 30.0))
     assert sum("p1:d1" in each["streams"] for each in incidents(first, made, *over[not ends :])) == count
     # A fleet that changes is one, however young it is.
     others = [named(alert(f"p1:e{n}", minute, unlike=5.0, records=5.0), heat=(heat, 12.0)) for n in range(3)]
