@@ -115,8 +115,9 @@ class Episode:
             low, high = min(low, move.before, move.after), max(high, move.before, move.after)
             self.places[name] = low, high
             self.wide[name] = low - BESIDE * (high - low), high + BESIDE * (high - low)
-        # What else is off while a feature is stuck did not begin it.
-        follows = self._stuck and sign.rule != "drift" and not sign.values.keys() & self._stuck.keys()
+        # What else is off while a feature is stuck did not begin it, nor did what began when that had been seen.
+        is_own = sign.onset <= self.signs[0].time and bool(sign.values.keys() & self._stuck.keys())
+        follows = self._stuck and sign.rule != "drift" and not is_own
         if sign.time - self.signs[0].time <= WINDOW_RECORDS * self.pace and not follows:
             self._about = max(self._about, sign.onset)
             if sign.rule in ("unlike", "missing"):

@@ -262,9 +262,11 @@ def test_a_drift_that_began_long_before_an_alert_and_names_none_of_its_features_
         assert (found[1]["streams"], found[1]["since"][11:16]) == (["p1:d1"], "05:00")
 
 
-@pytest.mark.parametrize(("name", "since"), [("load", "05:00"), ("heat", "09:06")])
-def test_what_else_is_off_while_a_feature_is_stuck_did_not_begin_it(name, since):
-    stuck = drift("p1:d1", 470, heat=(6.2, 3.0, 0.0))
+@pytest.mark.parametrize(
+    ("name", "seen", "since"), [("load", 470, "05:00"), ("heat", 470, "05:00"), ("heat", 560, "09:06")]
+)
+def test_what_else_is_off_while_a_feature_is_stuck_did_not_begin_it_nor_what_began_later(name, seen, since):
+    stuck = drift("p1:d1", seen, heat=(6.2, 3.0, 0.0))
     stuck[1]["since"]["time"] = output("", "p1:d1", 300)[1]["time"]
     (found,) = incidents(stuck, named(alert("p1:d1", 550), **{name: (3.0, 6.2)}))
     assert (found["since"][11:16], found["text"].count("heat stays at 3")) == (since, 1)
