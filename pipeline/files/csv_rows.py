@@ -26,6 +26,7 @@ from resonance.pipeline.files.rows import (
     BadRow,
     Columns,
     FileRecord,
+    are_names,
     as_key,
     as_number,
     null_numbers,
@@ -98,7 +99,9 @@ class CsvRows:
         used, where = chosen(file, self.names, columns)
         order = [used[number] for number in in_order(where)]
         positions = [self.names.index(name) for name in order]
+        rows = [row for row in _first_rows(sample.split("\n")[before:], self._delimiter) if len(row) == len(self.names)]
         self._positions = positions
+        self._naming = [at for at in dict.fromkeys(positions) if are_names([row[at] for row in rows])]
         self._whole = positions == list(range(len(self.names)))
         self._template = template(where)
         self._key = [self.names.index(column) for column in columns.key]
@@ -157,6 +160,9 @@ class CsvRows:
                         row[position] = self._cell(row[position])
                 for position in others:
                     row[position] = self._text(row[position])
+                for position in self._naming:
+                    text = self._text(row[position])
+                    row[position] = text if text[0] in '"n' else orjson.dumps(row[position]).decode()
                 cells = row if self._whole else [row[position] for position in self._positions]
                 yield FileRecord(key, (self._template % tuple(cells)).encode(), time)
             except (ValueError, TypeError) as error:
@@ -166,8 +172,10 @@ class CsvRows:
 
     def _kinds(self, row: Sequence[str]) -> tuple[list[int], list[int]]:
         """Split the used columns into numeric and other ones, by one row; a wrong guess only costs time."""
-        numeric = [position for position in self._positions if NUMBER.fullmatch(row[position])]
-        return numeric, [position for position in self._positions if position not in numeric]
+        # A column that two members have is converted once.
+        positions = [position for position in dict.fromkeys(self._positions) if position not in self._naming]
+        numeric = [position for position in positions if NUMBER.fullmatch(row[position])]
+        return numeric, [position for position in positions if position not in numeric]
 
     def _cell(self, cell: str) -> str:
         if cell in self._nulls:

@@ -17,6 +17,7 @@ from resonance.pipeline.files.rows import (
     BadRow,
     Columns,
     FileRecord,
+    are_names,
     as_key,
     cleaned,
     missing_column,
@@ -67,6 +68,8 @@ class JsonlRows:
         found = [value for line in self._head if isinstance(value := _parsed(line), dict)]
         self.names: list[str] = leaf_paths(found[0]) if found else []
         """Paths in the first record."""
+        paths = map(parse_path, self.names if columns.numbers else ())
+        self._naming = [path for path in paths if are_names([find(value, path) for value in found])]
         for column in (*columns.members.values(), *columns.besides):
             if found and all(find(value, parse_path(column)) is ABSENT for value in found):
                 raise missing_column(file, column, self.names)
@@ -111,7 +114,11 @@ class JsonlRows:
         try:
             value = _object(text)
             if self._columns.changes_texts:
-                value = cleaned(exact_json.exact(text, value), self._columns)
+                whole = exact_json.exact(text, value)
+                value = cleaned(whole, self._columns)
+                for path in self._naming:
+                    if type(own := find(whole, path)) is str and own not in self._columns.nulls:
+                        find(value, path[:-1])[path[-1]] = own
                 text = exact_json.dumps(value)
             members, key = self._written(value)
             if not self._columns.changes_texts and not _INEXACT.isdisjoint(map(type, (*members, *key))):

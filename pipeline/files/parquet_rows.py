@@ -1,6 +1,7 @@
 """Parquet, by pyarrow: times become text as in every other record, numbers that are not finite become null."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -8,15 +9,7 @@ import orjson
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import ConfigurationError, InputFileError, missing_extra
 from resonance.pipeline.files.members import builder, chosen
-from resonance.pipeline.files.rows import (
-    BATCH,
-    BadRow,
-    Columns,
-    FileRecord,
-    as_key,
-    cleaned,
-    null_numbers,
-)
+from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, are_names, as_key, cleaned, null_numbers
 from resonance.pipeline.timestamps import TimeTexts, timestamp_of
 
 try:
@@ -109,7 +102,7 @@ class ParquetRows:
         if types.is_decimal(kind):
             return [None if value is None else exact_json.number(str(value)) for value in values]
         if self._columns.changes_texts and (not types.is_primitive(kind) or null_numbers(self._columns.nulls)):
-            values = cleaned(values, self._columns)
+            values = cleaned(values, replace(self._columns, numbers=False) if are_names(values) else self._columns)
         return values
 
 

@@ -11,16 +11,20 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import ConfigurationError, first_of, nearest
+from resonance.pipeline.files.survey import FEW
 
 BATCH: Final = 2_000
 """Records per batch."""
 
 # Possessive quantifiers: without backtracking, a row of numbers matches in half the time.
-NUMBER_PATTERN: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
-"""A number as JSON has it."""
+NUMBER_PATTERN: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]++)?+(?:[eE](?:-[0-9]++|\+?[0-9]{1,2}+))?+"
+"""A number as JSON has it, of which any is finite: a longer exponent is looked at one by one."""
 
 NUMBER: Final = re.compile(NUMBER_PATTERN)
-_LOOSE: Final = re.compile(r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?|\+[1-9][0-9]{0,17}")
+_LOOSE: Final = re.compile(
+    r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?|\+[1-9][0-9]{0,17}|-?[1-9][0-9]{0,17}[eE]\+?[0-9]{3,9}"
+)
+_NAME: Final = re.compile(r"\w*[^\W\d_]\w*[0-9]\w*")
 _MARKS: Final = re.compile("°[CFK]?|[%‰$€£¥₹\u00a0\u202f]")
 _SPACED: Final = re.compile(r"[+-]?[0-9]{1,3}(?:[ '’][0-9]{3})+(?:[.,][0-9]*)?")
 _GROUPED: Final = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
@@ -131,7 +135,7 @@ def as_number(text: str, *, comma: bool = False, marked: bool = False) -> str | 
 
     ``.5``, ``5.`` and ``+5`` are numbers, with `comma` ``1.234,5``, too, and if `marked` ``$1,234.50``, ``1 234`` and
     ``12 %``.
-    ``007`` and numbers with more than 18 digits before the point are names that look like numbers.
+    ``007``, ``80E3167``, which no float64 holds, and numbers with more than 18 digits before the point are names.
     """
     if NUMBER.fullmatch(text):
         return text
@@ -147,6 +151,12 @@ def as_number(text: str, *, comma: bool = False, marked: bool = False) -> str | 
     if _LOOSE.fullmatch(bare) and math.isfinite(float(bare)):
         return str(Decimal(bare)) if isinstance(value := exact_json.number(bare), exact_json.Digits) else repr(value)
     return None
+
+
+def are_names(texts: Sequence[Any]) -> bool:
+    """Return whether most texts of a column are names such as 80B18, so that 80118 and 80E18 beside them are, too."""
+    words = [text for text in texts if type(text) is str and re.fullmatch(r"\w+", text) and not as_number(text)]
+    return 2 * len(words) > sum(map(bool, texts)) and len({*filter(_NAME.fullmatch, words)}) > FEW
 
 
 def without_unit(text: str, units: Sequence[str]) -> str:
