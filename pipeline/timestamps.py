@@ -13,6 +13,9 @@ CACHED = 50_000
 SECONDS = "%s"
 """Form of times that are seconds since 1970."""
 
+COMMENT = re.compile(r"\s*\([^()]*\)$")
+"""What mails and browsers write behind a time, such as ``(CET)``."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _RFC3339 = re.compile(
@@ -126,7 +129,8 @@ def _of_form(value: Any, form: str) -> Any:
         if form == SECONDS:
             return float(value) * 1000
         # Of numbers such as 20260131.
-        return datetime.strptime(str(value).strip(), form).isoformat()
+        text = str(value).strip()
+        return datetime.strptime(text if ")" in form else COMMENT.sub("", text), form).isoformat()
     except (ValueError, TypeError):
         raise ValueError(f"{str(value)[:60]!r} is no time of the form {form}") from None
 

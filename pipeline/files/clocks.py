@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from resonance.pipeline.files.month_names import form_of
 from resonance.pipeline.files.survey import DIGIT, FEWEST, Column, FileSurvey, texts_with_digits
 from resonance.pipeline.timestamps import SECONDS, TimeTexts, milliseconds
 
@@ -29,12 +30,12 @@ _DATE = re.compile(r"[0-9]{4}([./-])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9
 _CLOCK = re.compile(rf"(?:{_DATE.pattern})(?:[T ,]+[0-9]{{1,2}}:.*)?")
 _OF_DAY = re.compile(r"(?i)[0-9]{1,2}([:.])[0-9]{2}(\1[0-9]{2}(\.[0-9]+)?)?( ?[ap]m)?")
 _DAYS: Final = (
-    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d"),
-    *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d %Y", "%b %d, %Y", "%d %B %Y"),
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%Y-%m-%d"),
+    *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y"),
 )
-_TIMES: Final = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f", "%H.%M.%S", "%H.%M", "%I:%M:%S %p", "%I:%M %p")
-_WHOLE: Final = (*_DAYS, "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y")
-_FORMS: Final = (*(f"{day} {time}" for day in _DAYS for time in _TIMES), *_WHOLE)
+_HALVES: Final = ("%I:%M:%S %p", "%I:%M %p", "%I:%M:%S%p", "%I:%M%p")
+_TIMES: Final = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f", "%H.%M.%S", "%H.%M", *_HALVES)
+_FORMS: Final = (*(f"{day} {time}" for day in _DAYS for time in _TIMES), *_DAYS)
 _OF_DIGITS: Final = {8: ("%Y%m%d",), 12: ("%Y%m%d%H%M",), 14: ("%Y%m%d%H%M%S",)}
 """Forms of digits alone, by their number."""
 
@@ -61,12 +62,12 @@ def time_forms(column: Column) -> list[str]:
     if len(_epochs(column)) == len(column.sample) and _is_within(column, _SCALES[:1]):
         return [SECONDS]
     texts = [text for value in column.sample if DIGIT.search(text := str(value))]
-    return _that_fit_the_days(_forms_of(texts), column, texts)
+    return _that_fit_the_days(_forms_of(texts, texts_with_digits(column)), column, texts)
 
 
 def is_date(column: Column) -> bool:
     """Return whether the first texts of a column are dates without a time of day."""
-    return column.only(str) and all(map(_DATE.fullmatch, column.sample))
+    return column.only(str) and all(_DATE.fullmatch(day) or "%M" not in (form_of(day) or "%M") for day in column.sample)
 
 
 def is_time_of_day(column: Column) -> bool:
@@ -106,7 +107,7 @@ def tells_time(name: str, column: Column) -> bool:
     texts, is_named = texts_with_digits(column), bool(_TIME.fullmatch(name) or (in_units and unit is None))
     # Some may be milliseconds, others texts.
     fits = column.only(str) or (column.only(str, int, float) and is_named and _is_within(column, scales))
-    return fits and bool(texts) and (is_named or all(map(_CLOCK.fullmatch, texts)))
+    return fits and bool(texts) and (is_named or all(_CLOCK.fullmatch(each) or form_of(each) for each in texts))
 
 
 def is_epoch(name: str, column: Column) -> bool:
@@ -135,7 +136,10 @@ def as_clock(column: Column) -> tuple[bool, int, bool, int, int]:
     )
 
 
-def _forms_of(texts: Sequence[str]) -> list[str]:
+def _forms_of(texts: Sequence[str], others: Sequence[str] = ()) -> list[str]:
+    if named := {form for text in (*texts, *others) if (form := form_of(text))}:
+        # May is a short name and a whole one: beside whole ones, whose form sorts before the other, it is one of them.
+        return sorted(form for form in named if _reads(texts, _reader(form)))[:1]
     forms = _OF_DIGITS.get(len(texts[0]), ()) if all(map(str.isdigit, texts)) else _FORMS
     return [form for form in forms if _reads(texts, _reader(form))]
 
