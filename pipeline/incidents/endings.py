@@ -7,6 +7,7 @@ from math import inf
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from resonance.pipeline.incidents.grouping import ECHO_SECONDS
 from resonance.pipeline.incidents.signs import NewCluster, Sign, describes, seconds
 from resonance.pipeline.incidents.silences import UNREADABLE
 
@@ -63,36 +64,39 @@ def ends_of(
 
 
 def end_with_alerts(signs: Iterable[Sign], clusters: Mapping[str, Sequence[NewCluster]]) -> None:
-    """End the drifts of whole streams that last, or are learned, by alerts on the same that show no more.
+    """End drifts and new clusters of whole streams that last, or are learned, by alerts on the same that show no more.
 
     The record that clears such an alert is as before in all that the drift moved. A drift says that itself only where
-    enough records have come since. Of an alert on some of the records, what it named may have become one of the
-    `clusters`, and still come beside the others.
+    enough records have come since, and a cluster is new for a thousand. Of an alert on some of the records, what it
+    named may have become one of the `clusters`, and still come beside the others.
     """
-    came: dict[str, list[Sign]] = {}
-    drifts = list[Sign]()
+    came, lasting = dict[str, list[Sign]](), list[Sign]()
     for sign in sorted(signs, key=attrgetter("onset", "key")):
+        is_drift = sign.is_whole and sign.moves and not sign.varies
         if sign.is_back:
             came.setdefault(sign.place, []).append(sign)
-        elif sign.is_whole and sign.moves and not sign.varies and (sign.is_open or sign.is_learned):
-            drifts.append(sign)
-    for drift in drifts:
-        known = max(drift.time, drift.until if drift.until < inf else 0.0)
-        own = came.get(drift.place, ())
-        last = bisect_right(own, drift.time, key=attrgetter("onset"))
+        elif (is_drift or (sign.centre and sign.share >= ABRUPT)) and (sign.is_open or sign.is_learned):
+            lasting.append(sign)
+    for sign in lasting:
+        known = max(sign.time, sign.until if sign.until < inf else 0.0)
+        own = came.get(sign.place, ())
+        last = bisect_right(own, sign.time, key=attrgetter("onset"))
         for alert in (each for each in own[max(0, last - COMPARED) : last] if known <= each.ended):
-            kinds = clusters.get(drift.place, ())[-COMPARED:] if alert.unlike < ABRUPT else ()
-            if _shows(alert, drift) and not any(describes(alert.values, each.centre) for each in kinds):
-                drift.is_open = drift.is_learned = False
-                drift.ended = drift.over = alert.over
+            is_all, kinds = alert.unlike >= ABRUPT, clusters.get(sign.place, ())[-COMPARED:]
+            is_over = is_all or not any(describes(alert.values, each.centre) for each in kinds)
+            if sign.centre:
+                is_over = is_all and alert.over - alert.onset >= ECHO_SECONDS
+            if is_over and _shows(alert, sign):
+                sign.is_open = sign.is_learned = False
+                sign.ended = sign.over = alert.over
 
 
-def _shows(alert: Sign, drift: Sign) -> bool:
-    """Whether an alert names all features that a drift moved, and the same ways."""
-    values, moves = alert.values, drift.moves
-    return moves.keys() <= values.keys() and all(
-        (values[name].value - values[name].usual) * (move.after - move.before) > 0 for name, move in moves.items()
-    )
+def _shows(alert: Sign, sign: Sign) -> bool:
+    """Whether an alert names all features that a drift moved, or those of a cluster, and the same ways."""
+    values = alert.values
+    ways = {name: sign.centre[name] - each.usual for name, each in values.items() if name in sign.centre}
+    ways |= {name: move.after - move.before for name, move in sign.moves.items()}
+    return bool(ways) and all(n in values and (values[n].value - values[n].usual) * way > 0 for n, way in ways.items())
 
 
 def over_since(signs: Sequence[Sign]) -> float:

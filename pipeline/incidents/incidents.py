@@ -166,6 +166,11 @@ def _incident(
         kind = "back"
     alerts = [sign.key for sign in signs if sign.rule not in ("drift", "emerged")]
     lasting = [sign for sign in signs if sign.is_open]
+    # A drift may be seen late, by the mean of what is over in all of many streams.
+    end = over_since([sign for sign in signs if not sign.is_open]) if len(group) >= MANY else 0.0
+    back = {sign.place for sign in signs if sign.is_back}
+    if all(sign.place in back and sign.moves and sign.onset <= since < end < sign.time for sign in lasting):
+        lasting = []
     # A fault of one stream, or another unit, that a model has learned meanwhile is one still.
     urgent = lasting if (len(group) > 1 and unit is None) or kind == "like_others" else signs
     if kind == "other":
@@ -191,7 +196,8 @@ def _incident(
     # How a drift ended says more than the record that cleared an alert before.
     ended = [sign for sign in signs if sign.rule != "unlike" or not incident["drifts"]]
     is_gone = not lasting and not all(each.back for each in group)
-    if is_learned := is_gone and any(sign.is_learned for sign in ended):
+    # Of many streams a few may have learned what is over for the others.
+    if is_learned := is_gone and 4 * len({sign.place for sign in ended if sign.is_learned}) > len(streams):
         incident["is_learned"] = True
     if unit is not None:
         incident["factor"] = unit.factor

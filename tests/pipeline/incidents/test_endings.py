@@ -205,3 +205,44 @@ def test_a_drift_that_lasts_is_over_where_the_record_that_clears_its_alert_is_as
     shown[1][1]["scope"] = "cluster"
     (found,) = incidents(*shown, *settled, streams=1)
     assert row_of(found)[1] == ("learned" if is_settled else "open")
+
+
+def whole(stream, until, share=1.0, centre=34.0, **outside):
+    """A stream becomes a new cluster, and the alert on it ends."""
+    new = alert(stream, 320, "new_cluster", severity="info", share=share)
+    new[1]["cluster"] = f"{stream}/1/7"
+    cleared = alert(stream, until, kind="cleared", unlike=until - 310.0, records=until - 300.0, **outside)
+    return [named(alert(stream, 300), heat=(38.0, 6.2)), emerged(stream, 310, heat=centre), new, cleared]
+
+
+@pytest.mark.parametrize(
+    ("until", "share", "centre", "outside", "state"),
+    [
+        (3_900, 1.0, 34.0, 0.0, "over"),
+        (3_900, 1.0, 34.0, 1.0, "open"),
+        # It may come beside the usual records, or at some hours of the day, or is another kind.
+        (3_900, 0.6, 34.0, 0.0, "open"),
+        (2_900, 1.0, 34.0, 0.0, "open"),
+        (3_900, 1.0, 6.2, 0.0, "open"),
+    ],
+)
+def test_a_new_cluster_is_over_where_all_of_two_days_was_in_it_and_the_record_that_clears_its_alert_is_as_before(
+    until, share, centre, outside, state
+):
+    shown = whole("p1:d1", until, share, centre, outside=outside)
+    (found,) = incidents(*shown)
+    assert row_of(found)[1] == state
+    assert ("; over since 2026-05-08 1" in found["text"]) == (state == "over")
+    (found,) = incidents(*shown, alert("p1:d1", 4_500, "new_cluster", kind="cleared", share=0.04))
+    assert row_of(found)[1] == state.replace("open", "learned")
+
+
+@pytest.mark.parametrize(("began", "state"), [(280, "over"), (330, "open")])
+def test_what_many_streams_show_is_over_though_few_have_learned_it_or_drift_by_its_records_when_it_is(began, state):
+    streams = "p0:d0", "p1:d1", "p0:d2", "p1:d3", "p0:d4"
+    belated = drift("p1:d1", 4_000, heat=(6.2, 9.0))
+    belated[1]["since"]["time"] = output("", "p1:d1", began)[1]["time"]
+    shown = [each for name in streams for each in whole(name, 3_900, outside=float(name == "p0:d0"))]
+    learned = alert("p0:d0", 3_950, "new_cluster", kind="cleared", share=0.04)
+    (found,) = incidents(*shown, belated, learned, streams=5)
+    assert (row_of(found)[1], len(found["streams"])) == (state, 5)
