@@ -1,14 +1,19 @@
 """What the events of a drift say of features, of clusters and of their stream."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
+from math import log
 from operator import itemgetter
 from typing import Any, Final
 
-from resonance.pipeline.incidents.signs import Move
+from resonance.pipeline.incidents.signs import Move, NewCluster
 
 VARIES: Final = ("widened", "narrowed")
 """Changes of a feature that has not moved."""
 
+DUST: Final = 1e-5
+"""Part of what a feature has in clusters of its stream by which a mean is 0, as of a pump that mostly rests."""
+
+Moves = dict[str, Move]
 _MOVED: Final = itemgetter("before", "after", "shift", "ratio")
 
 
@@ -26,6 +31,33 @@ def moves_of(changes: Container[str], is_beside: bool, *events: Mapping[str, Any
                     own[name] = place, _move(feature)
         found |= own
     return {name: move for name, (_, move) in found.items()}
+
+
+def clearest(moves: Moves, varies: Moves, by_drift: Moves, known: Iterable[NewCluster]) -> tuple[Moves, Moves]:
+    """Return what moved, without what varies otherwise more clearly and hardly moved, and what varies otherwise.
+
+    Those `by_drift` vary by the drift itself. Means are 0 that are dust in the clusters `known` before it.
+    """
+    noisy, dust = dict[str, Move](), dict[str, float]()
+    for name in moves.keys() & by_drift.keys():
+        # The end of a drift knows more of what was hardly noisy so far.
+        most = by_drift[name] if by_drift[name].is_noise else max(by_drift[name], moves[name], key=_by_spread)
+        if _by_spread(most) > 0.5 * moves[name].shift ** 2:
+            noisy[name] = most._replace(shift=0.0)
+    for cluster in known:
+        for name, mean in cluster.centre.items():
+            dust[name] = max(dust.get(name, 0.0), DUST * (abs(mean) + cluster.spread.get(name, 0.0)))
+    moved = {name: move for name, move in moves.items() if name not in noisy or abs(move.shift) > 1.0}
+    for own in (moved, noisy := {**varies, **noisy}):
+        for name, move in own.items():
+            before, after = (0.0 if abs(mean) <= dust.get(name, 0.0) else mean for mean in move[:2])
+            own[name] = move._replace(before=before, after=after)
+    return moved, noisy
+
+
+def _by_spread(move: Move) -> float:
+    """Return how far a normal distribution is from one with the same mean that varied otherwise."""
+    return 0.5 * (move.ratio**2 - 1.0) - log(move.ratio) if move.ratio > 0.0 else 0.0
 
 
 def instead_of(ended: Mapping[str, Any] | None) -> dict[str, Move]:

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, Final, get_args
 
 from resonance.pipeline.incidents.differences import is_little, named_by_cluster, not_little
-from resonance.pipeline.incidents.drift_features import VARIES, instead_of, moves_of, without_features
+from resonance.pipeline.incidents.drift_features import VARIES, clearest, instead_of, moves_of, without_features
 from resonance.pipeline.incidents.endings import end_with_alerts, ends_of
 from resonance.pipeline.incidents.known_places import mark_known_places
 from resonance.pipeline.incidents.passages import mark_new_ones, mark_passages
@@ -360,8 +360,10 @@ class SignTable:
         if all(move.is_noise for move in moved.values()):
             # Of a drift that moved nothing the end also names what a wave has done meanwhile.
             moves, varies = ({name: each[name] for name in first if name in each} for each in (moves, varies))
+        before = [cluster for cluster in clusters if cluster.time <= onset]
+        moves, varies = clearest(moves, varies, moves_of(VARIES, is_beside, drift), before)
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
-        some = not_little(moves, [cluster for cluster in clusters if cluster.time <= onset])
+        some = not_little(moves, before)
         is_little, moves = bool(moves) and not some and not varies, some or moves
         return Sign(
             f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],

@@ -22,12 +22,12 @@ NEXT_TO: Final = 1e-6
 """The same on the same side of 0, where a larger part may be another unit."""
 
 LITTLE: Final = 1e-4
-"""Part of the way from where it was by which a feature that is stuck at 0 may seem to be beside it."""
+"""Part of the way from where it was by which a feature is stuck at 0, and in no smaller unit."""
 
 
-def stuck_at(before: float, after: float) -> float:
-    """Return where a feature is stuck, by its means: that of one at 0 is rounded."""
-    return 0.0 if abs(after) <= LITTLE * abs(after - before) else after
+def stuck_at(before: float, after: float, part: float = BEYOND) -> float:
+    """Return where a feature is stuck, by its means: that of one at 0 is rounded, and within a step of it."""
+    return 0.0 if abs(after) <= part * abs(after - before) else after
 
 
 def rounded(mean: float, other: float) -> float:
@@ -72,7 +72,7 @@ class Move(NamedTuple):
     @property
     def is_stuck(self) -> bool:
         """Whether the feature hardly varies any more: far less than it has become smaller, as by another unit."""
-        is_at_zero = not self.before or stuck_at(self.before, self.after) == 0.0
+        is_at_zero = not self.before or stuck_at(self.before, self.after, LITTLE) == 0.0
         return self.ratio <= STUCK * (1.0 if is_at_zero else min(1.0, abs(self.after / self.before)))
 
     @property

@@ -84,9 +84,11 @@ def again(made):
     return made
 
 
-def emerged(stream, minute, number=7, **centre):
-    """A cluster of a stream emerges."""
+def emerged(stream, minute, number=7, spread=0.0, **centre):
+    """A cluster of a stream emerges, each feature of which varies by a part of it."""
     cluster = {"id": f"{stream}/1/{number}", "size": 5, "centre": centre}
+    if spread:
+        cluster["spread"] = {name: spread * abs(mean) for name, mean in centre.items()}
     return output("cluster_events", stream, minute, kind="emerged", cluster=cluster["id"], after=[cluster])
 
 

@@ -135,6 +135,48 @@ def test_a_feature_that_is_stuck_at_0_stays_at_0_though_its_mean_is_rounded():
     assert found["features"] == [{"feature": "volt", "value": 0.0, "usual": 398.6, "ratio": 0.0}]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        # Meals of 50 kg, whose mean of logarithms is next to nothing, and a belt of which the last value was spread.
+        (1.99e-4, -8.9e-7, "meal stays at 0, usually varies"),
+        (12.0, 1.07e-6, "meal stays at 0, usually varies around 12"),
+        (1.98, 8.5e-4, "meal stays at 0, usually varies around 1.98"),
+        (1.98, 0.01, "meal stays at 0.01, usually varies around 1.98"),
+    ],
+)
+def test_a_mean_that_is_dust_beside_what_its_stream_has_had_is_0(before, after, said):
+    started = drift("p1:d1", 310)
+    started[1]["units"] = changed("meal", "narrowed", before=before, after=after, shift=-0.14, ratio=0.0)
+    (found,) = incidents(emerged("p1:d1", 20, 0, spread=1.6, meal=13.9), started)
+    assert found["text"].endswith(f", {said}")
+    if before < 1.0:
+        # Of a stream that has only had small values these are some, and what came later says nothing of it.
+        (found,) = incidents(emerged("p1:d1", 20, 0, meal=0.001), started, emerged("p1:d1", 900, 1, meal=13.9))
+        assert "0.000199" in found["text"]
+
+
+@pytest.mark.parametrize(
+    ("widened", "moved", "said"),
+    [
+        # The noise of a belt has grown, and the mean of its hours until the baseline was taken is another one.
+        ({"ratio": 1.9}, {"after": 6.4, "shift": 0.55, "ratio": 3.8}, "heat varies 3.8 times as much"),
+        ({"ratio": 5.1, "steps": True}, {"after": 6.7, "shift": 2.1, "ratio": 2.9},
+         "heat jumps 5.1 times as far from record to record"),
+        ({"ratio": 1.9}, {"after": 9.2, "shift": 3.0, "ratio": 1.9}, "heat 9.2, usually 6.2"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_end", [True, False])
+def test_what_varies_otherwise_more_clearly_than_it_moved_is_said_to_vary(widened, moved, said, is_end):
+    started = drift("p1:d1", 310)
+    stream, cluster = changed("heat", "widened", shift=0.0, **widened), changed("heat", "moved", **moved)
+    cluster[0]["cluster"] = "p1:d1/1/1"
+    started[1]["units"] = stream if is_end else [*stream, *cluster]
+    settled = output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=cluster)
+    (found,) = incidents(started, settled)
+    assert found["text"] == f"p1:d1: drifted since 2026-05-06 05:05:00, {said}"
+
+
 def test_what_a_wave_has_done_until_noise_was_usual_is_no_part_of_it():
     started = drift("p1:d1", 310, heat=(6.2, 6.3))
     started[1]["units"] = changed("heat", "widened", shift=0.1, ratio=2.8)
