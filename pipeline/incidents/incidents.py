@@ -1,8 +1,10 @@
 """Incidents: what happened, with its cause, as a function of the outputs of a deployment."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, groupby
 from math import inf
+from operator import attrgetter
 from typing import Any, Final
 
 from resonance.pipeline import exact_json
@@ -17,11 +19,14 @@ from resonance.pipeline.incidents.merging import again, came_first, with_fleet, 
 from resonance.pipeline.incidents.named_features import features_of, features_of_way
 from resonance.pipeline.incidents.sentences import cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
-from resonance.pipeline.incidents.signs import IN_ORDER, Sign, seconds, stamp
-from resonance.pipeline.incidents.units import BROKEN, Rescaled, rescaled
+from resonance.pipeline.incidents.signs import IN_ORDER, NewCluster, Sign, seconds, stamp
+from resonance.pipeline.incidents.units import BROKEN, Rescaled, agreed, by_kinds, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.stream_keys import readable
 from resonance.schemas import AlertSeverity, Incident, IncidentFeature, IncidentKind
+
+PEERS: Final = 200
+"""Streams of a fleet with which one that broke is compared."""
 
 NEARLY_ALL: Final = 0.9
 """Share of the records of a new kind that have a value of a category from which it is named."""
@@ -41,6 +46,7 @@ class IncidentTable:
     def __init__(self) -> None:
         self._signs = SignTable()
         self._groups: list[list[Episode]] = []
+        self._kinds: dict[str, list[NewCluster]] = {}
         self._is_changed = False
 
     def apply(self, kind: str, payload: Mapping[str, Any]) -> None:
@@ -74,7 +80,9 @@ class IncidentTable:
             self._signs.prune()
             count = len(self._signs.streams)
             paces, clusters = self._signs.paces(), self._signs.clusters()
-            every = self._signs.signs(clusters)
+            by_stream = attrgetter("stream")
+            self._kinds = {each: [*own] for each, own in groupby(sorted(clusters, key=by_stream), by_stream)}
+            every = self._signs.signs(self._kinds)
             signs = [sign for sign in every if not says_nothing(sign)]
             nameless = episodes((sign for sign in every if sign.rule == "unlike" and says_nothing(sign)), paces)
             unseen = self._signs.unseen(clusters)
@@ -83,15 +91,15 @@ class IncidentTable:
             signs = sorted([*signs, *excursions.far(late)], key=IN_ORDER)
             divided = with_fleet(without_earlier(together(episodes(signs, paces))), excursions, count)
             divided = again(groups(divided, excursions, unseen))
-            begun = {each.stream: each.time for each in reversed(clusters)}
+            begun = {stream: own[0].time for stream, own in self._kinds.items()}
             self._groups = with_news(with_nameless(divided, nameless, count), begun, count)
         known = max(len(self._signs.streams), streams)
-        centres = self._signs.centres()
+        centres = {each: [kind.centre for kind in self._kinds[each]] for each in sorted(self._kinds)[:PEERS]}
         first = came_first(self._groups)
         found, larger = list[tuple[Incident, list[Episode]]](), list[Incident]()
         for group in sorted(self._groups, key=len, reverse=True):
             before = next((first[each.key] for each in group[0].signs if each.key in first), 0.0)
-            incident = _incident(group, known, centres, larger, before)
+            incident = _incident(group, known, centres, self._kinds, larger, before)
             found.append((incident, group))
             if len(group) >= MANY:
                 larger.append(incident)
@@ -123,6 +131,7 @@ def _incident(
     group: Sequence[Episode],
     known: int,
     centres: Mapping[str, Sequence[Mapping[str, float]]],
+    clusters: Mapping[str, Sequence[NewCluster]],
     larger: Collection[Incident],
     before: float,
 ) -> Incident:
@@ -150,6 +159,7 @@ def _incident(
     unit = None
     if ordered[0].family == "data" and not ordered[0].is_beside:
         unit = rescaled(ordered, signs, features if len(group) >= MANY else ())
+        unit = unit or agreed([by_kinds(each, clusters.get(each.place, ())) for each in ordered])
     kind = _kind(ordered, signs, unit, known)
     if unit is not None:
         features = [{"feature": unit.feature, "value": unit.value, "usual": unit.usual}]

@@ -27,9 +27,6 @@ FOLLOWED: Final = ("alerts", "drift_events", "cluster_events")
 MOST: Final = 20_000
 """Alerts, drifts and new clusters that are kept: those with the newest records."""
 
-PEERS: Final = 200
-"""Streams of a fleet with which one that broke is compared."""
-
 UNMOVED: Final = 1e-6
 """Most spreads from where it was of a stuck feature that has always been there, but for a rare count."""
 
@@ -190,13 +187,6 @@ class SignTable:
         self._paces = result
         return result
 
-    def centres(self) -> dict[str, list[Mapping[str, float]]]:
-        """Return the clusters that came in each stream, by the first `PEERS` names."""
-        found: dict[str, list[Mapping[str, float]]] = {}
-        for cluster, (_, begun) in self._begun.items():
-            found.setdefault(stream_of(cluster), []).append(begun["centre"])
-        return {stream: found[stream] for stream in sorted(found)[:PEERS]}
-
     def clusters(self) -> list[NewCluster]:
         """Return the clusters that came, of all streams, the earliest first."""
         paces, silences, found = self.paces(), silences_of(self._alerts, self._cleared), []
@@ -244,8 +234,8 @@ class SignTable:
         for table in (self._alerts, self._cleared, self._drifts, self._settled, *of_clusters):
             _prune(table)
 
-    def signs(self, clusters: Iterable[NewCluster]) -> list[Sign]:
-        """Return the signs, the earliest first, beside the `clusters`, the earliest first, too."""
+    def signs(self, own: Mapping[str, Sequence[NewCluster]]) -> list[Sign]:
+        """Return the signs, the earliest first, beside each stream's `own` clusters, the earliest first, too."""
         paces = self.paces()
         usual = median(paces.values()) if paces else 0.0
         # Of a share that changed the drift says more, as of all that it opens.
@@ -256,9 +246,6 @@ class SignTable:
             if each["rule"] != "share" or (each["stream"], str(each.get("since"))) not in seen
         ]
         ends = ends_of(self._drifts, self._settled)
-        own: dict[str, list[NewCluster]] = {}
-        for cluster in clusters:
-            own.setdefault(cluster.stream, []).append(cluster)
         made += [
             partial(self._of_drift, key, each, ends.get(key, 0.0), own.get(key[0], ()))
             for key, (_, each) in self._drifts.items()

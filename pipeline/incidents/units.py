@@ -1,13 +1,17 @@
 """Features that are in another unit since: many times what they were, by a usual factor, or in Fahrenheit."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from math import inf
+from operator import attrgetter
 from statistics import median
 from typing import Final, NamedTuple
 
-from resonance.pipeline.incidents.grouping import WHOLE, Episode
-from resonance.pipeline.incidents.signs import Move, Sign, Value
+from resonance.pipeline.incidents.differences import COMPARED
+from resonance.pipeline.incidents.grouping import ECHO_SECONDS, WHOLE, Episode
+from resonance.pipeline.incidents.signs import BEYOND, Move, NewCluster, Sign, Value
 from resonance.schemas import IncidentFeature
 
 UNITS: Final = (3.6, 6.8948, 10.0, 14.5038, 25.4, 33.8639, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)
@@ -88,7 +92,7 @@ def rescaled(group: Sequence[Episode], signs: Sequence[Sign], features: Sequence
     """
     lasts = max(sign.until for each in group for sign in each.signs) in (0.0, inf)
     ways = (_by_alert, _by_records, _by_degrees) if lasts else (_by_records, _by_degrees)
-    unit = next((each for way in ways if (each := _agreed([*map(way, group)]))), None)
+    unit = next((each for way in ways if (each := agreed([*map(way, group)]))), None)
     if unit is None and any(sign.is_whole for sign in signs) and len(group[0].centres) <= MOST_CENTRES:
         unit = _by_means(group)
     unit = unit or _degrees_of_many(features)
@@ -96,7 +100,7 @@ def rescaled(group: Sequence[Episode], signs: Sequence[Sign], features: Sequence
     return None if unit is None or any(unit.feature in each.lacks for each in group) else unit
 
 
-def _agreed(units: Sequence[Rescaled | None]) -> Rescaled | None:
+def agreed(units: Sequence[Rescaled | None]) -> Rescaled | None:
     """Return the middle one of units that are the same for all streams."""
     known = sorted((each for each in units if each is not None), key=lambda each: each.usual)
     is_one = len(known) == len(units) and len({(each.feature, each.is_degrees or each.factor) for each in known}) == 1
@@ -248,6 +252,36 @@ def _by_degrees(episode: Episode) -> Rescaled | None:
         if mean and abs(mean - usual) <= reach
     )
     return next(found, None)
+
+
+def by_kinds(episode: Episode, clusters: Sequence[NewCluster]) -> Rescaled | None:
+    """Return the feature in whose old unit all clusters that came are ones that were there, two far apart or more."""
+    # A fault has no reason to keep the other features, and how far the kinds of records are from each other.
+    first, last = (bisect_left(clusters, episode.began + late, key=attrgetter("time")) for late in (0.0, ECHO_SECONDS))
+    before, came, found = clusters[max(0, first - COMPARED) : first], clusters[first:last], list[Rescaled]()
+    for name in sorted({*episode.values, *episode.moves} - {*episode.lacks}) if len(came) > 1 else ():
+        degrees = [(1.8, 32.0), (1 / 1.8, -32 / 1.8)] if _TEMPERATURE.search(name) else []
+        for factor, zero in [*((each, 0.0) for each in _sure(name, episode.signs)), *degrees]:
+            kinds = takewhile(bool, (_was(each, before, name, factor, zero) for each in came))
+            ends = [(old.centre[name], old.spread.get(name, 0.0)) for old in kinds if old]
+            (low, narrow), (high, wide) = min(ends, default=(0.0, 0.0)), max(ends, default=(0.0, 0.0))
+            if len(ends) == len(came) and high - low > FROM_ZERO * (narrow + wide):
+                found.append(Rescaled(name, came[0].centre[name], ends[0][0], factor, is_degrees=zero != 0.0))
+    return found[0] if len(found) == 1 else None
+
+
+def _was(new: NewCluster, before: Sequence[NewCluster], name: str, factor: float, zero: float) -> NewCluster | None:
+    """Return the nearest of the clusters before that is as a new one in all features, one of them in its old unit."""
+    centre = {**new.centre, name: (new.centre.get(name, inf) - zero) / factor}
+    spread = {**new.spread, name: new.spread.get(name, 0.0) / factor}
+
+    def apart(old: NewCluster, each: str) -> float:
+        return abs(centre[each] - old.centre.get(each, inf)) - spread.get(each, 0.0) - old.spread.get(each, 0.0)
+
+    near = [old for old in before if apart(old, name) <= 0.0]
+    rounding = {each: BEYOND * max(abs(old.centre.get(each, 0.0)) for old in before) for each in centre if near}
+    same = (old for old in near if all(apart(old, each) <= rounding[each] for each in centre))
+    return min(same, key=lambda old: abs(old.centre[name] - centre[name]), default=None)
 
 
 def _degrees_of_many(features: Sequence[IncidentFeature]) -> Rescaled | None:

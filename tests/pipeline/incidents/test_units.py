@@ -244,3 +244,30 @@ def test_several_streams_whose_temperature_is_in_their_middle_the_same_in_celsiu
     (found,) = incidents(*made, streams=6)
     assert (found["kind"] == "unit", len(found["streams"])) == (bool(kind), streams)
     assert found["features"] == [{"feature": name, "value": after, "usual": 195.0}]
+
+
+@pytest.mark.parametrize(
+    ("name", "came", "how"),
+    [
+        # Acid and water in turns, in another unit; a record says nothing, as it is compared with the other kind.
+        ("flow", (502.0, 61_777.0), "x 1,000"),
+        ("temp", (102.9, 33.8), "Fahrenheit or Celsius"),
+        ("flow", (102.9, 33.8), ""),
+        # One kind of records may be in another unit by chance, and a fault leaves none of them where it was.
+        ("flow", (502.0, 520.0), ""),
+        ("flow", (502.0, 502_000.0), ""),
+        ("temp", (82.0, 24.0), ""),
+    ],
+)
+@pytest.mark.parametrize("load", [2.0, 9.0])
+def test_kinds_of_records_that_all_are_what_others_were_in_the_old_unit_name_it(name, came, how, load):
+    places, (low, high) = ((38.0, 1.0), (10.0, 60.0)) if came[0] < 500 else ((0.502, 59.68), (46.6, 67.6))
+    known = [emerged("p1:d1", 20 + n, n, spread=0.05, **{name: place, "load": 2.0}) for n, place in enumerate(places)]
+    new = [emerged("p1:d1", 320, 5, spread=0.05, **{name: came[0], "load": load})]
+    new += [emerged("p1:d1", 700, 6, spread=0.05, **{name: came[1], "load": 2.0})]
+    made = alert("p1:d1", 300, records=5.0, unlike=5.0)
+    made[1]["features"] = [{"feature": name, "value": came[0], "low": low, "high": high}]
+    (found,) = incidents(made, *known, *new)
+    # A kind that has another load, too, is another kind.
+    is_unit = bool(how) and load == 2.0
+    assert (found["kind"] == "unit", how in found["text"]) == (is_unit, is_unit or not how)
