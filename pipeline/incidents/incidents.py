@@ -316,8 +316,11 @@ def _since(ordered: Sequence[Episode]) -> float:
     known = [each for each in later if each.is_known]
     # Drifts began about then, rather too early.
     first = known[0] if 2 * len(known) > len(later) else later[0]
-    # Of many the middle is nearer, or what is known.
-    near = [each for each in later if each.began - first.began <= ABOUT_RECORDS * first.pace]
+    # Of many the middle is nearer, or what is known, where most began at about the same time.
+    about, times = ABOUT_RECORDS * first.pace, [each.began for each in later]
+    if not first.is_known:
+        first = max(later, key=lambda each: bisect_right(times, each.began + about) - bisect_left(times, each.began))
+    near = [each for each in later if 0 <= each.began - first.began <= about]
     first = first if first.is_known else next((each for each in near if each.is_known), near[(len(near) - 1) // 2])
     # To the minute of streams with a record a minute, or fewer: it is known to about a record.
     step = 60.0 if first.pace >= 60.0 else 1.0 if first.pace >= 1.0 else 0.001
@@ -348,5 +351,7 @@ def _kind(group: Sequence[Episode], signs: Sequence[Sign], unit: Rescaled | None
         return "other"  # What stands for a missing value may look like a drift, or a kind that is known.
     if not of_kinds:
         return "drifted"
-    is_known = all(sign.is_known for sign in of_kinds)
-    return "back" if is_known and not any(sign.is_beyond for sign in of_kinds) else "new_kind"
+    is_known = all(sign.is_known for sign in of_kinds) and not any(sign.is_beyond for sign in of_kinds)
+    # What most streams show by drifts alone is more than the hours of a few of them.
+    is_of_few = len(group) >= MANY and 2 * len({sign.place for sign in of_kinds}) < len(group)
+    return ("drifted" if is_of_few else "back") if is_known else "new_kind"

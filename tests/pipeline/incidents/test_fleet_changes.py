@@ -328,3 +328,15 @@ def test_a_drift_that_was_seen_in_a_change_is_of_it_though_it_seems_to_have_begu
     made = drift(NAMES[0], seen, heat=(6.2, 38.0))
     made[1]["since"]["time"] = output("", NAMES[0], 300)[1]["time"]
     assert sizes(incidents(*known, *change, made, streams=6, every=30)) == streams
+
+
+def test_a_change_that_drifts_show_began_when_most_of_them_did_and_few_alerts_do_not_name_it():
+    """A drift begins at a mark before its first record, which may be far before that in hours of rest."""
+    made = [drift(name, 320, load=(9.0, 2.5)) for name in NAMES]
+    for (_, event), began in zip(made, (180, 230, 296, 300, 302, 304), strict=True):
+        event["since"]["time"] = output("", "p1:d1", began)[1]["time"]
+    known = named(alert(NAMES[0], 345, known=1.0), load=(2.5, 9.0))
+    (found,) = incidents(*made, known, streams=6)
+    assert found["text"].startswith("all 6 streams: drifted since 2026-05-06 05:00:00, load ")
+    (found,) = incidents(*made, *(named(alert(name, 330, known=1.0), load=(2.5, 9.0)) for name in NAMES), streams=6)
+    assert "a rare, known kind of records" in found["text"]
