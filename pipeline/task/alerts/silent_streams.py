@@ -23,7 +23,7 @@ from resonance.pipeline.task.decode.record_batch import RecordBatch
 ROOM: Final = 256
 """Transitions that one call of the kernel returns at most."""
 
-NAMES: Final = ("count", "time", "week", "longest", "before", "until", "open", "claim", "pause")
+NAMES: Final = ("count", "time", "week", "longest", "before", "until", "open", "claim", "pause", "began")
 _COLUMNS: Final = (
     silence.COUNT,
     silence.TIME,
@@ -34,6 +34,7 @@ _COLUMNS: Final = (
     silence.OPEN,
     silence.CLAIM,
     silence.PAUSE,
+    silence.BEGAN,
 )
 
 
@@ -117,8 +118,8 @@ class SilentStreams:
         row = self.begin(key, name, alerts)
         if content is None:
             return
-        # Earlier states had no claim, then no pause.
-        known = {"claim": 0, "pause": silence.LONGEST_MS, **content}
+        # Earlier states had no claim, or no pause.
+        known = {"claim": 0, "pause": silence.LONGEST_MS, "began": content["time"], **content}
         self._rows[row, _COLUMNS] = [int(known[column]) for column in NAMES]
         self._rows[row, silence.LOG] = self._log(str(content["topic"]), int(content["partition"]))
         self._means[row] = float(content["mean"])

@@ -23,10 +23,11 @@ UNTIL = 6  # offset behind the record that changed the row last
 OPEN = 7  # whether the stream is silent
 CLAIM = 8  # the time that its last record said, where the clock was not there yet; else 0
 PAUSE = 9  # the longest gap of its last records, of those where the clock was not there yet
-STATE = 10  # columns that are state
+BEGAN = 10  # the time at which that began, as the record before it said
+STATE = 11  # columns that are state
 
-DUE = 10  # the time at which it is looked at, its deadline at most; NEVER where it cannot fall silent
-COLUMNS = 11
+DUE = 11  # the time at which it is looked at, its deadline at most; NEVER where it cannot fall silent
+COLUMNS = 12
 
 NEVER = 2**62
 
@@ -96,12 +97,13 @@ def _take(rows, means, row, log, time, claim, offset, gaps, least):
     rest = silent - min(later, silent)
     # Several records may have been ahead of the clock: what passed in all is no silence.
     before = min(later, rows[row, PAUSE])
-    pause = claim - max(rows[row, CLAIM], rows[row, TIME])
-    rows[row, PAUSE] = max(pause, rows[row, PAUSE]) if later == 0 and rows[row, CLAIM] != 0 else pause
     if rows[row, OPEN] == 1:
         ended = silent
     elif rows[row, COUNT] >= FEWEST and max(before, rest) >= _limit(rows, means, row, gaps, least):
-        shown, ended = (silent, before) if before > rest else (rest, rest)
+        shown, ended = (time - rows[row, BEGAN], before) if before > rest else (rest, rest)
+    last = max(rows[row, CLAIM], rows[row, TIME])
+    if later > 0 or rows[row, CLAIM] == 0 or claim - last > rows[row, PAUSE]:
+        rows[row, PAUSE], rows[row, BEGAN] = claim - last, last
     rows[row, OPEN] = 0
     gap = min(rest, LONGEST_MS)
     keep_longest(rows, row, WEEK, time, max(gap, min(before, LONGEST_MS)))

@@ -151,12 +151,15 @@ def test_a_record_that_is_too_long_for_the_outputs_is_no_record_of_its_stream():
     assert silent.follow(batch, [2]) == []
     state = alerts.state()
     assert state["gaps"]["count"] == 2
-    for later in ({"pause"}, {"pause", "claim"}):
+    for later in ({"pause", "began"}, {"pause", "began", "claim"}):
         # States of before have less.
         gaps = {name: value for name, value in state["gaps"].items() if name not in later}
         again, old = SilentStreams(20.0, 60.0, (TOPIC, 0)), StreamAlerts.from_state({**state, "gaps": gaps})
         again.restored(b"a", "p0:a", old)
-        assert old.state() == {**state, "gaps": {**state["gaps"], "pause": silence.LONGEST_MS}}
+        assert old.state() == {
+            **state,
+            "gaps": {**state["gaps"], "pause": silence.LONGEST_MS, "began": state["gaps"]["time"]},
+        }
 
 
 def test_streams_that_fall_silent_with_the_same_record_come_by_name():

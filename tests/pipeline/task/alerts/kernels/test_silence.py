@@ -140,6 +140,15 @@ def test_an_outage_of_all_streams_is_a_silence_of_each_whichever_comes_back_firs
         ]
 
 
+def test_a_silence_that_the_clock_follows_later_began_with_the_last_record_before_it():
+    times = np.cumsum([*[10_000] * 100, 900_000, *[10_000] * 99])
+    # The clock goes on from before, until the records behind the silence are enough.
+    clocks = np.where(np.arange(200) < 163, np.minimum(times, times - 900_000 * (np.arange(200) >= 100)), times)
+    part = Partition(1).take(times, np.zeros(200), clocks=clocks)
+    (at, _, opened, ago), (_, _, ended, length) = part.lengths
+    assert (opened, times[at] - ago, ended, length) == (1, times[99], 0, 900_000)
+
+
 @pytest.mark.parametrize("gap", [100_000, 300_000])
 def test_records_that_are_ahead_of_the_clock_for_long_are_a_silence_only_by_a_gap_between_two(gap):
     times = np.cumsum([*[10_000] * 100, *[gap] * 8, *[10_000] * 100])
