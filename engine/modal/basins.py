@@ -16,6 +16,8 @@ from resonance.engine.modal.valleys import PLAIN, errors_of, is_apart, look_alon
 from resonance.kernels.arithmetic import jit
 from resonance.kernels.ordering import root_of, stable_order
 
+_BLURRED = 0.5
+"""Part of `valley` below which a dip is a mere one, where there are many clusters and lines to look along."""
 _MIN_ERRORS = 0.5
 """Standard errors that a dip between two basins has at least, or they are one from the beginning."""
 
@@ -55,7 +57,7 @@ class Hills(NamedTuple):
 
 
 @jit
-def _climb(rules, start, end, logs, hits, parent):
+def _climb(least, start, end, logs, hits, parent):
     """Let every landmark, the densest first, follow its densest neighbour; join basins that a mere dip divides."""
     # Of equally dense ones the first column comes first.
     order = stable_order(-logs)
@@ -80,7 +82,7 @@ def _climb(rules, start, end, logs, hits, parent):
                 continue
             lower, higher = (other, own) if rank[own] < rank[other] else (own, other)
             error = np.sqrt(1.0 / hits[lower] + 1.0 / hits[i])
-            if logs[lower] - logs[i] < rules.valley + _MIN_ERRORS * error:
+            if logs[lower] - logs[i] < least + _MIN_ERRORS * error:
                 parent[lower] = higher
                 own = higher
 
@@ -234,18 +236,17 @@ def _join(basins, where, unseen, one, other):
 
 
 @jit
-def _join_shallow(model, rules, dimension, basins, member, parent, summit, lost):
+def _join_shallow(model, rules, errors, lines, basins, member, parent, summit, lost):
     """Join basins, the shallowest valley first, until all that are left are deep enough; return what each is part of.
 
     `member` gets the basins that are left, `lost` the valleys of clusters that are joined.
     """
     count, sides = len(summit), basins.sides
     mean, mass = group_means(model, member, count)
-    errors = errors_of(model, rules, dimension)
     for pair in range(len(sides)):
         if basins.touching[pair]:
             weigh(model, rules, errors, basins, mass, pair, sides[pair, 0], sides[pair, 1])
-    lines, into, where = dimension > PLAIN, np.arange(count), np.full(count, -1, dtype=np.int64)
+    into, where = np.arange(count), np.full(count, -1, dtype=np.int64)
     basins.seen[:] = not lines
     while True:
         pair = shallowest(basins)
@@ -294,11 +295,13 @@ def find_hills(model, rules, logs, inside, dimension):
     density, records = np.empty((SCALES, count)), np.empty((SCALES, count))
     uneven = measure_scales(model, dimension, logs, inside, large, density, records)
     parent = np.empty(count, dtype=np.int64)
-    _climb(rules, start, end, logs, records[0], parent)
+    errors, lines = errors_of(model, rules, dimension), dimension > PLAIN
+    # What a ball shows of a dip is blurred, and lines show the rest.
+    _climb(rules.valley * (_BLURRED if errors.many and lines else 1.0), start, end, logs, records[0], parent)
     basin, summit = _number_basins(large, parent)
     basins = _measure_basins(model, start, end, basin, summit, density, records, uneven)
     lost = np.full((count + 1, 2), -1.0)
-    into = _join_shallow(model, rules, dimension, basins, basin.copy(), parent, summit, lost)
+    into = _join_shallow(model, rules, errors, lines, basins, basin.copy(), parent, summit, lost)
     group = np.empty(count, dtype=np.int64)
     for i in range(count):
         group[i] = root_of(parent, i)

@@ -61,10 +61,10 @@ class Modal(SingleModelEngine):
     """
 
     name: ClassVar[str] = "modal"
-    revision: ClassVar[int] = 13
+    revision: ClassVar[int] = 14
     # The second read its first 200 records more seldom, the third counted no pauses, the fifth knew not what is usual,
     # the sixth counted no steps, the seventh and the eighth divided many clusters more seldom, the tenth later;
-    # the eleventh joined what comes in turns sooner, the twelfth kept all landmarks.
+    # the eleventh joined what comes in turns sooner, the twelfth kept all landmarks, the thirteenth joined more.
     oldest: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     criteria = CRITERIA

@@ -23,6 +23,10 @@ _FEW_CLUSTERS = 6.0
 """Clusters, there for half of the records learned, above which as many more may be false as there are more, so that the
 share of false ones stays: as in Y. Benjamini, Y. Hochberg, "Controlling the False Discovery Rate", Journal of the Royal
 Statistical Society B 57(1), 1995, but by clusters found, not by valleys tested."""
+_MANY_CLUSTERS = 30.0
+"""Such clusters above which that holds however many landmarks there are, and small hills are clusters by far."""
+_ALONG = 0.25
+"""Part of the squared error along a line that then is left between small hills."""
 _ALIKE = 3.0
 """How many mean clusters two hills are together at most for this: what is larger, as a ring, is likely one."""
 _PLANE = 2.0
@@ -41,6 +45,7 @@ class Errors(NamedTuple):
     large: float
     small: float  # between two hills that have at most so many records together; none where there are few clusters
     records: float
+    many: bool  # whether there are so many clusters that a dip between small hills is hardly one of chance
     piece: tuple[float, float]  # least and most landmarks of a hill that only means of balls hold apart
 
 
@@ -108,8 +113,10 @@ def look_along(model, rules, errors, basins, pair, member, mean, mass):
     if error2 <= 0.0:
         return False
     apart = is_apart(basins.now, u, v)
+    small = _is_small(errors, mass, u, v)
+    error2 *= _ALONG if small and errors.many else 1.0
     error = np.sqrt(model.dispersion[0] * _left_of_excess(model, apart) * error2)
-    need = _need(rules, errors, error, _is_small(errors, mass, u, v), apart)
+    need = _need(rules, errors, error, small, apart)
     if found * needed[pair] <= depth[pair] * need:
         return False
     depth[pair], needed[pair] = found, need
@@ -128,10 +135,11 @@ def errors_of(model, rules, dimension):
     half = older - log(rules.doubt * growth), older - log(rules.doubt * max(growth, lasting / _FEW_CLUSTERS))
     most, fewest = np.sqrt(2.0 * max(0.0, half[0])), np.sqrt(2.0 * max(0.0, half[1]))
     wider = max(1.0, _PLANE / dimension)
-    many = lasting > _FEW_CLUSTERS * growth
-    records = _ALIKE * model.mass[: model.landmarks].sum() / lasting if many else 0.0
+    many = growth > 1.0 and lasting > _MANY_CLUSTERS
+    some = many or lasting > _FEW_CLUSTERS * growth
+    records = _ALIKE * model.mass[: model.landmarks].sum() / lasting if some else 0.0
     piece = (_PIECE if dimension <= PLAIN else np.inf, model.landmarks / _PIECES)
-    return Errors(min(_MAX_ERRORS, most) * wider, min(_MAX_ERRORS, fewest) * wider, records, piece)
+    return Errors(min(_MAX_ERRORS, most) * wider, min(_MAX_ERRORS, fewest) * wider, records, many, piece)
 
 
 @jit

@@ -762,7 +762,8 @@ class Hills:
         lasting, growth = sum(2 * model.made[c] <= model.n for c in model.clusters), model.budget / self.p.landmarks
         self.errors = [self._errors(growth), self._errors(max(growth, lasting / 6.0))]
         whole = in_order(mark.mass for mark in model.landmarks)
-        self.alike = 3.0 * whole / lasting if lasting > 6.0 * growth else 0.0
+        self.many = growth > 1.0 and lasting > 30
+        self.alike = 3.0 * whole / lasting if self.many or lasting > 6.0 * growth else 0.0
         self.reach = [model.reach2 * mark.radius2 for mark in model.landmarks]
         self.large = self._large(near)
         self._edges(near)
@@ -825,6 +826,7 @@ class Hills:
 
     def _climb(self, logs):
         hits, parent = self.records[0], {}
+        least = self.p.valley * (0.5 if self.many and self.model.dimension > 2.5 else 1.0)
         order = sorted(range(self.count), key=lambda i: -logs[i])
         rank = {i: at for at, i in enumerate(order)}
         for i in order:
@@ -839,7 +841,7 @@ class Hills:
                     continue
                 low, high = (one, other) if rank[one] > rank[other] else (other, one)
                 error = np.sqrt(1.0 / hits[low] + 1.0 / hits[i])
-                if logs[low] - logs[i] < self.p.valley + 0.5 * error:
+                if logs[low] - logs[i] < least + 0.5 * error:
                     parent[low] = high
         self.group = {i: parent_of(parent, i) for i in range(self.count) if self.large[i]}
 
@@ -915,7 +917,8 @@ class Hills:
         found = self._slabs(u, v)
         if found is None:
             return False
-        need = self._need(np.sqrt(found[1] * (self.model.over * self._left_of_excess(u, v))), u, v, self._apart(u, v))
+        error2 = found[1] * (0.25 if self.many and self._are_small(u, v) else 1.0)
+        need = self._need(np.sqrt(error2 * (self.model.over * self._left_of_excess(u, v))), u, v, self._apart(u, v))
         depth, needed = self.valley[u, v]
         if found[0] * needed <= depth * need:
             return False

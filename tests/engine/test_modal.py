@@ -67,6 +67,10 @@ STREAMS = {
         {**SMALL, "landmarks": 256, "memory": 800},
     ),
     "many clouds": (clouds(4000, 4, 40, 0.02, 3), {**SMALL, "memory": 400, "max_landmarks": 512}),
+    "many clouds in halves": (
+        clouds(6000, 5, 44, 0.03, 3) + 0.13 * (np.random.default_rng(9).random((6000, 1)) < 0.5) * np.eye(1, 5),
+        {**SMALL, "landmarks": 256, "memory": 600, "max_landmarks": 1024, "min_cluster_records": 4},
+    ),
     "many clouds, then two": (
         np.concatenate([clouds(2000, 4, 40, 0.02, 3), clouds(4000, 4, 2, 0.02, 3)]),
         {**SMALL, "memory": 400, "max_landmarks": 512, "expire_records": 800},
@@ -76,7 +80,7 @@ STREAMS = {
     "one-dimensional": (shifting(2000, d=1, seed=4), {**SMALL, "neighbours": 14, "reach": 1.5}),
 }
 # What the plain version does with them it does with the others as well.
-AT_NIGHT = ("coarse", "many clouds", "in waves")
+AT_NIGHT = ("coarse", "many clouds", "many clouds in halves", "in waves")
 
 
 def described(shapes):

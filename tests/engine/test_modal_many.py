@@ -52,6 +52,17 @@ def test_clusters_that_touch_get_landmarks_for_the_valleys_between_them():
     assert len(step.events) <= 3
 
 
+def test_most_of_many_clusters_that_touch_in_space_are_divided():
+    found = []
+    for seed in (1, 5):
+        X, y = blobs(60_000, 60, 3, 0.03, seed)
+        model = Modal()
+        model.learn(X[:40_000])
+        found.append(adjusted_rand_score(y[40_000:], model.learn(X[40_000:]).cluster[:, 0]))
+    # Known means and spreads give .93.
+    assert np.mean(found) > 0.86
+
+
 @pytest.mark.parametrize("d", [2, 8])
 def test_few_clusters_keep_their_landmarks(d):
     model = Modal()
