@@ -9,7 +9,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.inspect.listing import StoredPartition, names_of
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.peers import beginnings, comparison, kinds, profiles, recent
+from resonance.pipeline.peers import beginnings, comparison, kinds, parts, profiles, recent
 from resonance.pipeline.records import TopicPartition
 
 HINT_RECORDS: Final = 40_000
@@ -149,4 +149,4 @@ def hint(
 
 
 def _compare(plan: recent.RecentPlan, records: recent.Recent) -> comparison.PeerComparison:
-    return comparison.compare(*records.table(), len(plan.names), records.milliseconds())
+    return parts.compare_within(plan.names, *records.table(), records.milliseconds())
