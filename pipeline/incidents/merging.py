@@ -29,21 +29,37 @@ def with_nameless(found: Iterable[list[Episode]], nameless: Sequence[Episode], s
 
 
 def without_earlier(found: Iterable[Sequence[Episode]]) -> list[list[Episode]]:
-    """Return groups; a stream that was off long before all others of a group began together is by itself.
+    """Return groups; what a stream alone was off in long before all others of a group began together is by itself.
 
     Of streams that do the same in turns, each begins as long behind another one.
     """
     result = list[list[Episode]]()
     for group in found:
         first, *others = sorted(group, key=attrgetter("began", "place"))
-        if len(others) >= MANY and first.is_known:
+        if len(others) >= MANY:
             began, middle = others[0].began, others[len(others) // 2].began
             apart = max(ABOUT_RECORDS * first.pace, LIKE * (middle - began))
-            if began - first.began > apart and first.signs[0].time < began:
+            if first.is_known and began - first.began > apart and first.signs[0].time < began:
                 result += [replace(first, is_alone=True)], others
+                continue
+            # Noise is not what comes to all.
+            seen = [each for each in group if each.signs[0].varies and each.signs[0].time < middle - apart]
+            if len(seen) == 1 and len(seen[0].signs) > 1 and seen[0].signs[0].onset < middle - LIKE * apart:
+                result += (
+                    [_of(seen[0], seen[0].signs[:1], is_alone=True)],
+                    [_of(each, each.signs[1:]) if each is seen[0] else each for each in group],
+                )
                 continue
         result.append([*group])
     return result
+
+
+def _of(episode: Episode, signs: Iterable[Sign], *, is_alone: bool = False) -> Episode:
+    """Return the part of an episode with some of its signs."""
+    part = Episode(episode.place, episode.pace, is_alone=is_alone)
+    for sign in signs:
+        part.add(sign)
+    return part
 
 
 def with_fleet(found: Iterable[list[Episode]], excursions: Excursions, streams: int) -> list[list[Episode]]:

@@ -6,7 +6,9 @@ from collections import Counter
 from math import inf
 from statistics import median
 
+import pytest
 from resonance.pipeline.incidents.grouping import BESIDE, ECHO_SECONDS, GAP_RECORDS, MANY, WHOLE, Episode, episodes
+from resonance.pipeline.incidents.merging import without_earlier
 from resonance.pipeline.incidents.signs import Move, Sign, Value
 
 DAY = 86_400.0
@@ -131,3 +133,26 @@ def test_many_signs_of_a_stream_are_grouped_in_a_time_that_grows_with_their_numb
         assert len(episodes(signs, {"s": 10.0})) == (1 if make is goes_on else 8_000)
         # A comparison of each with all before takes 30 s and more.
         assert time.process_time() - began < 3.0
+
+
+@pytest.mark.parametrize(
+    ("onset", "seen", "ratio", "parts"), [(1e4, 7e4, 3.0, 2), (1e4, 1.005e5, 3.0, 1), (1e4, 7e4, 0.0, 1)]
+)
+def test_noise_of_one_stream_that_was_seen_long_before_a_change_of_all_is_no_part_of_it(onset, seen, ratio, parts):
+    group = []
+    for place in "abcde":
+        episode = Episode(place, 60.0)
+        if place == "c":
+            varies = {"heat": Move(6.0, 6.0, 0.0, ratio)} if ratio else {}
+            episode.add(Sign("d", place, place, "drift", "warning", seen, onset, "", varies=varies))
+        episode.add(Sign(f"a{place}", place, place, "unlike", "warning", 1e5 + 300.0, 1e5 + 10.0 * ord(place), ""))
+        group.append(episode)
+    found = without_earlier([group])
+    assert [[each.place for each in part] for part in found] == [["c"], [*"abcde"]][-parts:]
+    if parts > 1:
+        (alone,), (*_, rest, _, _) = found
+        assert (alone.is_alone, [each.key for each in alone.signs], [each.key for each in rest.signs]) == (
+            True,
+            ["d"],
+            ["ac"],
+        )
