@@ -5,21 +5,24 @@ from typing import Final
 
 from resonance.pipeline.timestamps import COMMENT
 
+_NO_ZONE: Final = r"(?<![0-9+])(?<![:.][0-9]{2}-)(?<![:.][0-9]{2} -)(?<![SMF]-)(?<![SMF] -)(?<![TC]-)"
+"""What is not before a time: the digits, or the sign of a distance from UTC, which a time is before."""
+
 _PARTS: Final = (
     (r"(mon|tues|wednes|thurs|fri|satur|sun)day", "%A"),
     (r"mon|tue|wed|thu|fri|sat|sun", "%a"),
     (r"january|february|march|april|june|july|august|september|october|november|december", "%B"),
     (r"jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec", "%b"),
-    (r"(?<![0-9])[0-9]{1,2}([:.])[0-9]{2}\1[0-9]{2}([.,:])[0-9]{1,6}(?![0-9])", r"%H\1%M\1%S\2%f"),
-    (r"(?<![0-9])[0-9]{1,2}([:.])[0-9]{2}\1[0-9]{2}(?![0-9])", r"%H\1%M\1%S"),
-    (r"(?<![0-9])[0-9]{1,2}([:.])[0-9]{2}(?![0-9])", r"%H\1%M"),
+    (_NO_ZONE + r"[0-9]{1,2}([:.])[0-9]{2}\1[0-9]{2}([.,:])[0-9]{1,6}(?![0-9])", r"%H\1%M\1%S\2%f"),
+    (_NO_ZONE + r"[0-9]{1,2}([:.])[0-9]{2}\1[0-9]{2}(?![0-9])", r"%H\1%M\1%S"),
+    (_NO_ZONE + r"[0-9]{1,2}([:.])[0-9]{2}(?![0-9])", r"%H\1%M"),
     (r"%H(\W%M[^ ]*\s*)[ap]m", r"%I\1%p"),
     (r"(%[MSfp]\s*(GMT|UTC)?)([+-][0-9]{2}:?[0-9]{2}|Z\b)", r"\1%z"),
     (r"[0-9]{4}", "%Y"),
     (r"[0-9]{1,2}", "%d"),
     (r"\s+", " "),
 )
-_FORM: Final = re.compile(r"(?i)(%[abdyhimsfpz]|GMT|UTC|at|[] ,./:T[-])+")
+_FORM: Final = re.compile(r"(?i)(%[abdyhimsfpz]|GMT|UTC|\bat\b|T(?=%[HI])|[] ,./:[-])+")
 
 
 def form_of(text: str) -> str | None:

@@ -42,6 +42,7 @@ class ParquetRows:
         self._build = builder(where)
         self._key, self._time, self._columns = columns.key, columns.time, columns
         self._texts = TimeTexts()
+        self._naming: dict[str, bool] = {}
         for name in {*self._used, *columns.besides}:
             kind = schema.field(name).type
             if not _has_like(kind):
@@ -72,7 +73,7 @@ class ParquetRows:
             ) from error
 
     def _records(self, batch: Any) -> Iterator[FileRecord | BadRow]:
-        columns = {name: self._values(batch.column(name)) for name in batch.schema.names}
+        columns = {name: self._values(name, batch.column(name)) for name in batch.schema.names}
         nothing: list[tuple[()]] = [()] * batch.num_rows
         keys, times = (
             zip(*(columns[name] for name in names), strict=True) if names else nothing
@@ -86,10 +87,10 @@ class ParquetRows:
             except (ValueError, TypeError) as error:
                 yield BadRow(number, str(error))
 
-    def _values(self, column: Any) -> Sequence[Any]:
+    def _values(self, name: str, column: Any) -> Sequence[Any]:
         kind = column.type
         if types.is_dictionary(kind):
-            return self._values(column.dictionary_decode())
+            return self._values(name, column.dictionary_decode())
         if types.is_timestamp(kind):
             # Text with milliseconds, whatever the unit; a time without a zone counts as UTC.
             stamps = column.cast(pyarrow.timestamp("ms", kind.tz), safe=False).cast(pyarrow.int64()).to_pylist()
@@ -102,7 +103,10 @@ class ParquetRows:
         if types.is_decimal(kind):
             return [None if value is None else exact_json.number(str(value)) for value in values]
         if self._columns.changes_texts and (not types.is_primitive(kind) or null_numbers(self._columns.nulls)):
-            values = cleaned(values, replace(self._columns, numbers=False) if are_names(values) else self._columns)
+            # By its first batch, so that a column is of one type.
+            if name not in self._naming:
+                self._naming[name] = are_names(values)
+            values = cleaned(values, replace(self._columns, numbers=False) if self._naming[name] else self._columns)
         return values
 
 

@@ -1,7 +1,7 @@
 """What the events of a drift say of features, of clusters and of their stream."""
 
 from collections.abc import Container, Iterable, Mapping
-from math import log
+from math import inf, log
 from operator import itemgetter
 from typing import Any, Final
 
@@ -42,7 +42,7 @@ def clearest(moves: Moves, varies: Moves, by_drift: Moves, known: Iterable[NewCl
     for name in moves.keys() & by_drift.keys():
         # The end of a drift knows more of what was hardly noisy so far.
         most = by_drift[name] if by_drift[name].is_noise else max(by_drift[name], moves[name], key=_by_spread)
-        if _by_spread(most) > 0.5 * moves[name].shift ** 2:
+        if _by_spread(most) > 0.5 * moves[name].shift * moves[name].shift:
             noisy[name] = most._replace(shift=0.0)
     for cluster in known:
         for name, mean in cluster.centre.items():
@@ -57,7 +57,7 @@ def clearest(moves: Moves, varies: Moves, by_drift: Moves, known: Iterable[NewCl
 
 def _by_spread(move: Move) -> float:
     """Return how far a normal distribution is from one with the same mean that varied otherwise."""
-    return 0.5 * (move.ratio**2 - 1.0) - log(move.ratio) if move.ratio > 0.0 else 0.0
+    return 0.5 * (move.ratio * move.ratio - 1.0) - log(move.ratio) if 0.0 < move.ratio < inf else 0.0
 
 
 def instead_of(ended: Mapping[str, Any] | None) -> dict[str, Move]:

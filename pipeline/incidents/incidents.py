@@ -20,7 +20,7 @@ from resonance.pipeline.incidents.named_features import features_of, features_of
 from resonance.pipeline.incidents.sentences import cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
 from resonance.pipeline.incidents.signs import IN_ORDER, NewCluster, Sign, seconds, stamp
-from resonance.pipeline.incidents.units import BROKEN, Rescaled, agreed, by_kinds, rescaled
+from resonance.pipeline.incidents.units import BROKEN, Rescaled, by_kinds, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.stream_keys import readable
 from resonance.schemas import AlertSeverity, Incident, IncidentFeature, IncidentKind
@@ -158,8 +158,7 @@ def _incident(
         features = [each for each in features if each["feature"] not in late] or features
     unit = None
     if ordered[0].family == "data" and not ordered[0].is_beside:
-        unit = rescaled(ordered, signs, features if len(group) >= MANY else ())
-        unit = unit or agreed([by_kinds(each, clusters.get(each.place, ())) for each in ordered])
+        unit = rescaled(ordered, signs, features if len(group) >= MANY else ()) or by_kinds(ordered, clusters)
     kind = _kind(ordered, signs, unit, known)
     if unit is not None:
         features = [{"feature": unit.feature, "value": unit.value, "usual": unit.usual}]

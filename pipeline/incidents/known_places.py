@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from math import inf
 from operator import attrgetter
 from typing import Final
@@ -56,7 +56,8 @@ def mark_known_places(signs: Iterable[Sign], *clusters: Mapping[str, Sequence[Ne
     some = [each for own in over.values() for each in own[-1:]][-COMPARED:]
     for sign in chain(*drifts.values()):
         is_own = any(_goes_as(sign, each) for each in over[sign.place][-NEAR:])
-        sign.is_ordinary = is_own or len({each.place for each in some if _goes_as(sign, each)}) >= SEVERAL
+        alike = () if is_own else islice((each for each in some if _goes_as(sign, each)), SEVERAL)
+        sign.is_ordinary = is_own or len([*alike]) == SEVERAL
 
 
 def with_news(found: Iterable[Sequence[Episode]], begun: Mapping[str, float], streams: int) -> list[list[Episode]]:

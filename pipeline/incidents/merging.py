@@ -55,8 +55,9 @@ def without_earlier(found: Iterable[Sequence[Episode]]) -> list[list[Episode]]:
 
 
 def _of(episode: Episode, signs: Iterable[Sign], *, is_alone: bool = False) -> Episode:
-    """Return the part of an episode with some of its signs."""
-    part = Episode(episode.place, episode.pace, is_alone=is_alone)
+    """Return the part of an episode with some of its signs; what is alone was before all that is later."""
+    later = [] if is_alone else episode.later
+    part = Episode(episode.place, episode.pace, later=later, is_lone=episode.is_lone, is_alone=is_alone)
     for sign in signs:
         part.add(sign)
     return part

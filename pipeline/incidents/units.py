@@ -92,7 +92,7 @@ def rescaled(group: Sequence[Episode], signs: Sequence[Sign], features: Sequence
     """
     lasts = max(sign.until for each in group for sign in each.signs) in (0.0, inf)
     ways = (_by_alert, _by_records, _by_degrees) if lasts else (_by_records, _by_degrees)
-    unit = next((each for way in ways if (each := agreed([*map(way, group)]))), None)
+    unit = next((each for way in ways if (each := _agreed([*map(way, group)]))), None)
     if unit is None and any(sign.is_whole for sign in signs) and len(group[0].centres) <= MOST_CENTRES:
         unit = _by_means(group)
     unit = unit or _degrees_of_many(features)
@@ -100,7 +100,7 @@ def rescaled(group: Sequence[Episode], signs: Sequence[Sign], features: Sequence
     return None if unit is None or any(unit.feature in each.lacks for each in group) else unit
 
 
-def agreed(units: Sequence[Rescaled | None]) -> Rescaled | None:
+def _agreed(units: Sequence[Rescaled | None]) -> Rescaled | None:
     """Return the middle one of units that are the same for all streams."""
     known = sorted((each for each in units if each is not None), key=lambda each: each.usual)
     is_one = len(known) == len(units) and len({(each.feature, each.is_degrees or each.factor) for each in known}) == 1
@@ -254,7 +254,13 @@ def _by_degrees(episode: Episode) -> Rescaled | None:
     return next(found, None)
 
 
-def by_kinds(episode: Episode, clusters: Sequence[NewCluster]) -> Rescaled | None:
+def by_kinds(group: Sequence[Episode], clusters: Mapping[str, Sequence[NewCluster]]) -> Rescaled | None:
+    """Return the feature that is in another unit in all streams of a group, by all kinds of records that these have."""
+    found = [*takewhile(bool, (_of_kinds(each, clusters.get(each.place, ())) for each in group))]
+    return _agreed(found) if len(found) == len(group) else None
+
+
+def _of_kinds(episode: Episode, clusters: Sequence[NewCluster]) -> Rescaled | None:
     """Return the feature in whose old unit all clusters that came are ones that were there, two far apart or more."""
     # A fault has no reason to keep the other features, and how far the kinds of records are from each other.
     first, last = (bisect_left(clusters, episode.began + late, key=attrgetter("time")) for late in (0.0, ECHO_SECONDS))

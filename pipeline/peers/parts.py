@@ -13,9 +13,20 @@ EXPLAINED: Final = 0.8
 
 
 def compare_within(names: Sequence[str], rows: FloatArray, stream: IntArray, time: IntArray) -> PeerComparison:
-    """Return in what streams are unlike their peers, as `compare` does, each among those that measure the same."""
-    found: list[PeerComparison] = []
-    for own in groups_of(names, rows, stream):
+    """Return in what streams are unlike their peers, as `compare` does, each among those that measure the same.
+
+    Those with too few such peers are compared with all.
+    """
+    groups, found = groups_of(names, rows, stream), list[PeerComparison]()
+    few = {number for own in groups if len(own) < FEWEST_STREAMS for number in own}
+    if few or len(groups) == 1:
+        whole = compare(rows, stream, len(names), time)
+        if len(groups) == 1:
+            return whole
+        found.append(PeerComparison([each for each in whole.unlike if each.stream in few], len(few), []))
+    for own in groups:
+        if len(own) < FEWEST_STREAMS:
+            continue
         number = np.full(len(names), -1)
         number[own] = np.arange(len(own))
         places = np.flatnonzero(number[stream] >= 0)
@@ -52,15 +63,18 @@ def groups_of(names: Sequence[str], rows: FloatArray, stream: IntArray) -> list[
 
 
 def _ranks(rows: FloatArray, stream: IntArray, streams: int) -> Iterator[FloatArray]:
-    """Yield the ranks of the streams by the mean of each feature, NaN for those without it."""
+    """Yield the ranks of the streams by the mean of each feature that differs, NaN for those without it."""
     last, _, _ = last_of(stream, streams, RECENT)
     for column in rows[last].T:
         is_known = ~np.isnan(column)
         counts = np.bincount(stream[last][is_known], minlength=streams)
         sums = np.bincount(stream[last][is_known], column[is_known], minlength=streams)
         known, ranks = np.flatnonzero(counts), np.full(streams, np.nan)
-        ranks[known[np.argsort(sums[known] / counts[known], kind="stable")]] = np.arange(len(known))
-        yield ranks
+        means, of, sizes = np.unique(sums[known] / counts[known], return_inverse=True, return_counts=True)
+        if len(means) > 1:
+            # Equal ones have the middle of their ranks.
+            ranks[known] = (np.cumsum(sizes) - 0.5 * (sizes + 1))[of]
+            yield ranks
 
 
 def _explained(ranks: FloatArray, of: IntArray) -> float:
@@ -69,8 +83,8 @@ def _explained(ranks: FloatArray, of: IntArray) -> float:
     _, of, sizes = np.unique(of, return_inverse=True, return_counts=True)
     if len(ranks) <= len(sizes):
         return 0.0
-    means = np.bincount(of, ranks) / sizes
-    of_all, of_apart = (float((each**3 - each).sum()) / 12.0 for each in (np.array([len(ranks)]), sizes))
-    share, most = 1.0 - float(((ranks - means[of]) ** 2).sum()) / of_all, 1.0 - of_apart / of_all
+    inside, whole = ranks - (np.bincount(of, ranks) / sizes)[of], ranks - ranks.mean()
+    share = 1.0 - float(inside @ inside) / float(whole @ whole)
+    most = 1.0 - float((sizes**3 - sizes).sum()) / (len(ranks) ** 3 - len(ranks))
     chance = (len(sizes) - 1) / (len(ranks) - 1)
     return (share - chance) / (most - chance) if most > chance else 0.0

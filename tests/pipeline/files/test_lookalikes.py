@@ -15,7 +15,7 @@ from tests.pipeline.files.written import records, values, written
 GIVEN = Settings.of({"input": {"topics": ["a"]}})
 DRAW = random.Random(9)
 ENDLESS = ["1e999", "-1e400", "80180E3167", "1E309", "2.5e+308", "1e0000400", "99999e304", ".5e310"]
-FINITE = ["1e308", "1.5E+300", "-1e200", "80180E30", "1e0000005", "1e-999", "9e99"]
+FINITE = ["0E400", "0e100", "1e308", "1.5E+300", "-1e200", "80180E30", "1e0000005", "1e-999", "9e99"]
 
 
 def names(width, count=400, digits="0123456789ABCDEF"):
@@ -103,3 +103,10 @@ def test_numbers_stay_numbers_where_most_are_replaced_by_a_few_words(tmp_path, k
 def test_a_column_that_two_members_have_is_converted_once(tmp_path):
     path = written(tmp_path, "a.csv", "a,b\nx,1\n")
     assert values(path, members={"p": "a", "q": "a", "r": "b", "s": "b"}) == [{"p": "x", "q": "x", "r": 1, "s": 1}]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_column_of_ids_is_does_not_change_within_a_file(tmp_path, kind):
+    ids = [*(f"80B{number}" for number in range(2_200)), *["80E18"] * 2_200]
+    path, how = as_file(tmp_path, kind, {"n": list(map(str, range(4_400))), "x": ids})
+    assert [each["x"] for each in values(path, **how)] == ids

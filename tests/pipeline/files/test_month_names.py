@@ -109,3 +109,12 @@ def test_other_texts_have_no_form(text):
 def test_halves_of_the_day_stand_behind_digits_as_well(form):
     texts = written_in(form)
     assert read(texts, taken(texts)[1]) == TIMES
+
+
+@pytest.mark.parametrize("clock", ["%H:%M", "%H:%M:%S", "%H.%M.%S", "%H:%M:%S.%f", "%I:%M:%S %p"])
+@pytest.mark.parametrize("zone", ["+02:00", " +02:00", "-09:30", " -09:30", " GMT-03:00"])
+def test_a_distance_from_utc_is_no_second_time(clock, zone):
+    text = datetime(2026, 1, 5, 15, 4, 5, 250_000).strftime(f"%d/%b/%Y:{clock}") + zone
+    assert (datetime.strptime(text, form_of(text) or "").utcoffset() or timedelta()) != timedelta()
+    assert form_of("Marat 5 2020") is None
+    assert form_of("12-Jan-2020-10:30") == "%d-%b-%Y-%H:%M"

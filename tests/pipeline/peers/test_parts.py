@@ -65,6 +65,29 @@ def test_a_fleet_whose_names_say_nothing_of_its_values_is_one(name):
     assert groups_of(names, rows, stream) == [list(range(30))]
 
 
+def test_what_is_equal_everywhere_says_nothing_of_parts():
+    names = [f"p0:site{number % 15:02}.pump{number}" for number in range(45)]
+    names.sort()
+    stream = np.repeat(np.arange(45), 60)
+    rows = np.zeros((2_700, 2))
+    rows[:, 1] = np.nan
+    rows[stream == 7] = 5.0
+    assert groups_of(names, rows, stream) == [list(range(45))]
+    assert [each.stream for each in compared(names, rows, stream).unlike] == [7]
+
+
+def test_streams_with_few_of_their_kind_are_compared_with_all():
+    rng = np.random.default_rng(0)
+    names = [f"p0:{site}.m{number}" for site, count in (("a", 6), ("b", 4), ("c", 4)) for number in range(count)]
+    stream = np.repeat(np.arange(14), 100)
+    level = np.array([0.0] * 6 + [30.0] * 4 + [60.0] * 4)
+    level[8] = 3_000.0
+    rows = level[stream][:, None] + rng.normal(size=(1_400, 1))
+    assert [len(each) for each in groups_of(names, rows, stream)] == [6, 4, 4]
+    found = compared(names, rows, stream)
+    assert ([names[each.stream] for each in found.unlike], found.streams) == (["p0:b.m2"], 14)
+
+
 def test_streams_without_values_and_sensors_of_few_devices():
     names, rows, stream = long_form(6)
     rows[stream == 3] = np.nan
