@@ -142,8 +142,8 @@ def _outside(step: Step, row: int, record: Any, preparation: AnyPreparation) -> 
     columns, numbers = named[:, 0].astype(np.int64), np.zeros((3, preparation.dimension))
     numbers[:, columns] = named[:, 1:].T
     values = [preparation.to_input_units(each, np.zeros_like(each))[0][columns].tolist() for each in numbers]
-    names, given = preparation.known_features, np.flatnonzero(~np.isnan(record))
-    own = dict(zip((names[i] for i in given.tolist()), record[given].tolist(), strict=True))
+    names = preparation.known_features
+    own = {names[feature]: float(record[feature]) for feature in np.flatnonzero(~np.isnan(record))}
     return [
         {"feature": name, "value": own.get(name, value), "low": low, "high": high}
         for name, value, low, high in zip(preparation.names_of(columns), *values, strict=True)

@@ -105,7 +105,7 @@ def new_state() -> tuple[IntArray, FloatArray]:
 
 
 def of_earlier(integers: IntArray, floats: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return what a state of an earlier revision is now, or the state itself if it is of the present one.
+    """Return what a state of an earlier revision is now; one of the present revision is the same.
 
     The last such had no blocks that wait. Those before had a watch of unlike records alone; the first one had neither
     times of first records nor a weight of far ones: that follows at the next block.
