@@ -22,8 +22,26 @@ _FEWEST = 16
 """Landmarks that show a range: of fewer the deviation is too uncertain, and what is odd would be its own measure."""
 _TAIL, _TAILS = 0.02, 0.2
 """Share of the records that is farther out than what is usual, on either side of a feature, and of all features."""
+_BINS, _NARROWEST = 32, 1e-290
+"""Parts of the range of a group's values by which the ends of tails are found, and the least range that has them."""
 _RARE = 0.05
 """Share of the records that rare clusters have together: what is usual is what the others are."""
+
+
+@jit
+def _measure_spreads(values, group, nodes, centre, square, farthest):
+    """Write the mean of the values of each group, the squared distances from it in all, and the farthest one."""
+    centre[:], square[:], farthest[:] = 0.0, 0.0, 0.0
+    for i in range(len(values)):
+        if group[i] >= 0:
+            centre[group[i]] += values[i]
+    for g in range(len(nodes)):
+        centre[g] /= max(1.0, nodes[g])
+    for i in range(len(values)):
+        if group[i] >= 0:
+            gap = abs(values[i] - centre[group[i]])
+            square[group[i]] += gap * gap
+            farthest[group[i]] = max(farthest[group[i]], gap)
 
 
 @jit
@@ -31,22 +49,15 @@ def measure_ranges(model):
     """Write the middle of every cluster by feature, and one over how far a record may be from it; 0 for unknown."""
     clusters, middle, narrow = model.clusters, model.middle, model.narrow
     # The last one is of all landmarks: a cluster with few of them has their range.
-    centre, square, farthest, nodes = np.empty((4, clusters + 1))
+    centre, square, farthest, nodes = np.zeros((4, clusters + 1))
     nodes[:clusters], nodes[clusters] = model.nodes[:clusters], model.nodes[:clusters].sum()
+    place, own, last = model.place[: model.landmarks], slice(0, clusters), slice(clusters, clusters + 1)
+    every, few = np.minimum(place, 0), (nodes[own] < _FEWEST).any()
     for f in range(len(model.at)):
-        centre[:], square[:], farthest[:] = 0.0, 0.0, 0.0
-        for i in range(model.landmarks):
-            if model.place[i] >= 0:
-                centre[model.place[i]] += model.at[f, i]
-                centre[clusters] += model.at[f, i]
-        for c in range(clusters + 1):
-            centre[c] /= max(1.0, nodes[c])
-        for i in range(model.landmarks):
-            if model.place[i] >= 0:
-                for c in (model.place[i], clusters):
-                    gap = abs(model.at[f, i] - centre[c])
-                    square[c] += gap * gap
-                    farthest[c] = max(farthest[c], gap)
+        values = model.at[f, : model.landmarks]
+        _measure_spreads(values, place, nodes[own], centre[own], square[own], farthest[own])
+        if few:
+            _measure_spreads(values, every, nodes[last], centre[last], square[last], farthest[last])
         for c in range(clusters):
             of = c if nodes[c] >= _FEWEST else clusters
             middle[c, f], narrow[c, f] = centre[of], 0.0
@@ -63,6 +74,51 @@ def _deviations(tail):
 
 
 @jit
+def _measure_tails(values, group, masses, whole, tail, low, high):
+    """Write from which value to which one the records of each group lie but for a tail on either side.
+
+    `masses` are the records that a value is of, `whole` those of each group; a value in group -1 is in none. Bins of
+    equal width say where tails end: only the values in those are put in order.
+    """
+    count, groups = len(values), len(whole)
+    least, most, bin_of = np.full(groups, np.inf), np.full(groups, -np.inf), np.full(count, -1, dtype=np.int64)
+    for i in range(count):
+        if group[i] >= 0:
+            least[group[i]], most[group[i]] = min(least[group[i]], values[i]), max(most[group[i]], values[i])
+    bins, ends, below = np.zeros((groups, _BINS)), np.zeros((groups, 2), dtype=np.int64), np.zeros((groups, 2))
+    factor = _BINS / np.maximum(most - least, _NARROWEST)
+    for i in range(count):
+        g = group[i]
+        if g >= 0:
+            bin_of[i] = min(_BINS - 1, np.int64((values[i] - least[g]) * factor[g]))
+            bins[g, bin_of[i]] += masses[i]
+    for g in range(groups):
+        before = 0.0
+        for at in range(_BINS):
+            if bins[g, at] > 0.0 and before <= tail * whole[g]:
+                ends[g, 0], below[g, 0] = at, before
+            if bins[g, at] > 0.0 and before < (1.0 - tail) * whole[g]:
+                ends[g, 1], below[g, 1] = at, before
+            before += bins[g, at]
+    some, found = np.empty(count, dtype=np.int64), 0
+    for i in range(count):
+        if group[i] >= 0 and (bin_of[i] == ends[group[i], 0] or bin_of[i] == ends[group[i], 1]):
+            some[found] = i
+            found += 1
+    for at in stable_order(values[some[:found]]):
+        i = some[at]
+        g = group[i]
+        if bin_of[i] == ends[g, 0]:
+            if below[g, 0] <= tail * whole[g]:
+                low[g] = values[i]
+            below[g, 0] += masses[i]
+        if bin_of[i] == ends[g, 1]:
+            if below[g, 1] < (1.0 - tail) * whole[g]:
+                high[g] = values[i]
+            below[g, 1] += masses[i]
+
+
+@jit
 def measure_usual(model):
     """Write the middle of most records of every cluster by feature, and one over how far one may be from it."""
     clusters, tail = model.clusters, min(_TAIL, _TAILS / len(model.at))
@@ -70,26 +126,23 @@ def measure_usual(model):
     widths, known = 0.5 * _DEVIATIONS / _deviations(tail), model.nodes[:clusters].sum() >= _FEWEST
     records, of = model.records[:clusters], np.empty(clusters, dtype=np.int64)
     # The last one is of all, which clusters of few landmarks and rare ones have.
-    mass, counted, low, high = np.zeros((4, clusters + 1))
-    mass[:clusters] = group_masses(model, model.place, clusters)
-    mass[clusters] = mass.sum()
+    whole, low, high = np.zeros((3, clusters + 1))
+    whole[:clusters] = group_masses(model, model.place, clusters)
+    whole[clusters] = whole.sum()
     few = _RARE * records.sum()
     for c in range(clusters):
         rarer = 0
         for other in records:
             rarer += other * (other <= records[c])
         of[c] = c if model.nodes[c] >= _FEWEST and rarer >= few else clusters
+    place, masses = model.place[: model.landmarks], model.mass[: model.landmarks]
+    every, own, last = np.minimum(place, 0), slice(0, clusters), slice(clusters, clusters + 1)
+    some = (of == clusters).any()
     for f in range(len(model.at)):
-        counted[:], low[:], high[:] = 0.0, 0.0, 0.0
-        for i in stable_order(model.at[f, : model.landmarks]):
-            if model.place[i] < 0:
-                continue
-            for c in (model.place[i], clusters):
-                if counted[c] <= tail * mass[c]:
-                    low[c] = model.at[f, i]
-                if counted[c] < (1.0 - tail) * mass[c]:
-                    high[c] = model.at[f, i]
-                counted[c] += model.mass[i]
+        values = model.at[f, : model.landmarks]
+        _measure_tails(values, place, masses, whole[own], tail, low[own], high[own])
+        if some:
+            _measure_tails(values, every, masses, whole[last], tail, low[last], high[last])
         for c in range(clusters):
             lowest, highest = low[of[c]], high[of[c]]
             model.usual[c, f] = 0.5 * (lowest + highest)

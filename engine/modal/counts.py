@@ -131,10 +131,12 @@ def begin_pauses(model, i, inside, clock):
     if model.next_id == model.landmarks and 2 * model.next_id > model.clock:
         # Most records are landmarks as yet.
         came = np.empty(count, dtype=np.int64)
-        came[0] = model.id[i]
-        for a in range(inside):
-            came[a + 1] = model.id[model.listed[i, a]]
-        came.sort()
+        for a in range(count):
+            number, at = model.id[i if a == 0 else model.listed[i, a - 1]], a
+            while at > 0 and came[at - 1] > number:
+                came[at] = came[at - 1]
+                at -= 1
+            came[at] = number
         squares, before = 0.0, -1
         for number in came:
             squares += float(number - before) ** 2

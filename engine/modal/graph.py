@@ -31,12 +31,12 @@ def large_enough(model, rules, inside, reach, large):
     listed, gap = model.listed, model.gap
     parent = np.arange(count)
     for i in range(count):
+        own = root_of(parent, i)
         for a in range(inside[i]):
             j = listed[i, a]
-            if gap[i, a] <= reach[i] and gap[i, a] <= reach[j]:
-                one, other = root_of(parent, i), root_of(parent, j)
-                if one != other:
-                    parent[max(one, other)] = min(one, other)
+            if parent[j] != own and gap[i, a] <= reach[i] and gap[i, a] <= reach[j]:
+                other = root_of(parent, j)
+                parent[max(own, other)] = own = min(own, other)
     mass, known = np.zeros(count), np.zeros(count, dtype=np.bool_)
     for i in range(count):
         root = root_of(parent, i)
