@@ -5,7 +5,8 @@ Layout, all numbers little endian::
     magic "RESO" | format u16 | length of the header u32 | header | arrays, one behind the other | sha256 of all before
 
 The header is canonical JSON: the kind, its revision, the owner's own members, and name, type and shape of each array
-in the order of the names. Equal contents give equal bytes on every machine; nothing in it can run code.
+in the order of the names. Integers have 32 bits where all of an array fit, else 64. Equal contents give equal bytes on
+every machine; nothing in it can run code.
 """
 
 import hashlib
@@ -19,15 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.errors import StateError
 
-FORMAT = 1
-"""Raised when the layout changes; older formats stay readable."""
+FORMAT = 2
+"""Raised when the layout changes; older formats stay readable. In the first one all integers had 64 bits."""
 
 _MAGIC = b"RESO"
 _PREFIX = struct.Struct("<4sHI")
 _DIGEST = hashlib.sha256().digest_size
-_TYPES: dict[str, np.dtype[Any]] = {"f8": np.dtype("<f8"), "i8": np.dtype("<i8"), "u1": np.dtype("|u1")}
-
-_NATIVE = {code: kind.newbyteorder("=") for code, kind in _TYPES.items()}
+_TYPES: dict[str, np.dtype[Any]] = {code: np.dtype(f"<{code}") for code in ("f8", "i8", "i4", "u1")}
+_NATIVE = {"f8": np.float64, "i8": np.int64, "i4": np.int64, "u1": np.uint8}
+"""The types as which arrays are read: integers are short only where they are kept."""
+_SHORT = np.iinfo(np.int32)
 
 
 def pack(kind: str, revision: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -56,8 +58,10 @@ def pack(kind: str, revision: int, header: Mapping[str, Any], arrays: Mapping[st
     for name in names:
         array = np.asarray(arrays[name])
         code = f"{array.dtype.kind}{array.dtype.itemsize}"
-        if code not in _TYPES:
+        if code not in _TYPES or code == "i4":
             raise TypeError(f"array {name!r} is {array.dtype}: a state holds float64, int64 and uint8")
+        if code == "i8" and (not array.size or (array.min() >= _SHORT.min and array.max() <= _SHORT.max)):
+            code = "i4"
         shapes.append([name, code, list(array.shape)])
         parts.append(array.astype(_TYPES[code], order="C", copy=False).tobytes())
     content = {"kind": kind, "revision": revision, "header": dict(header), "arrays": shapes}

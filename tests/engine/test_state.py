@@ -46,6 +46,23 @@ def test_equal_contents_give_equal_bytes_whatever_the_order_and_layout():
     assert pack("caea", 3, dict(reversed(HEADER.items())), other) == state()
 
 
+@pytest.mark.parametrize(("number", "width"), [(2**31 - 1, 4), (-(2**31), 4), (2**31, 8), (-(2**31) - 1, 8)])
+def test_integers_take_32_bits_where_all_fit(number, width):
+    few, many = (pack("caea", 3, {}, {"ids": np.full(count, number)}) for count in (100, 200))
+    # The lengths have as many digits.
+    assert len(many) - len(few) == 100 * width
+    found = unpack(many, "caea", 3)[1]["ids"]
+    assert found.dtype == np.int64
+    assert found.tolist() == [number] * 200
+
+
+def test_a_state_of_the_first_format_is_read():
+    # All its integers have 64 bits.
+    text = b'{"arrays":[["ids","i8",[2]]],"header":{},"kind":"caea","revision":3}'
+    body = struct.pack("<4sHI", b"RESO", 1, len(text)) + text + np.array([7, -1], "<i8").tobytes()
+    assert unpack(signed(body), "caea", 3)[1]["ids"].tolist() == [7, -1]
+
+
 def test_every_truncation_is_refused():
     whole = state()
     for length in range(len(whole)):
