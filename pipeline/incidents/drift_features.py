@@ -36,7 +36,8 @@ def moves_of(changes: Container[str], is_beside: bool, *events: Mapping[str, Any
 def clearest(moves: Moves, varies: Moves, by_drift: Moves, known: Iterable[NewCluster]) -> tuple[Moves, Moves]:
     """Return what moved, without what varies otherwise more clearly and hardly moved, and what varies otherwise.
 
-    Those `by_drift` vary by the drift itself. Means are 0 that are dust in the clusters `known` before it.
+    Those `by_drift` vary by the drift itself, unless its end says that they moved more clearly. Means are 0 that are
+    dust in the clusters `known` before it.
     """
     noisy, dust = dict[str, Move](), dict[str, float]()
     for name in moves.keys() & by_drift.keys():
@@ -47,6 +48,8 @@ def clearest(moves: Moves, varies: Moves, by_drift: Moves, known: Iterable[NewCl
     for cluster in known:
         for name, mean in cluster.centre.items():
             dust[name] = max(dust.get(name, 0.0), DUST * (abs(mean) + cluster.spread.get(name, 0.0)))
+    clear = (moves.keys() & by_drift.keys()) - noisy.keys()
+    varies = {name: move for name, move in varies.items() if name not in clear}
     moved = {name: move for name, move in moves.items() if name not in noisy or abs(move.shift) > 1.0}
     for own in (moved, noisy := {**varies, **noisy}):
         for name, move in own.items():

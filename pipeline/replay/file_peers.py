@@ -13,7 +13,7 @@ from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.peers import profiles
 from resonance.pipeline.peers.beginnings import Beginnings
 from resonance.pipeline.peers.comparison import Change
-from resonance.pipeline.peers.peers import ComparedStreams, compared
+from resonance.pipeline.peers.peers import ComparedStreams, UnlikeFeature, compared
 from resonance.pipeline.peers.recent import Recent, RecentPlan, columns_of, take, wanted
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.replay.file_partitions import route
@@ -78,16 +78,24 @@ def compare_file(
         return found
 
     result = compared(RecentPlan(names, mappings, {}, features, False), records, beginnings)
+    return replace(result, unlike=dated(result.unlike, incidents))
+
+
+def dated(unlike: Sequence[UnlikeFeature], incidents: Iterable[Incident]) -> list[UnlikeFeature]:
+    """Return features in which streams are unlike their peers, each since the newest incident of it, where one is."""
     began: dict[tuple[str | None, str, Change], str] = {}
     for incident in incidents:
         few = incident["streams"] if 2 * len(incident["streams"]) <= incident["known"] else []
         for stream, feature in product(few, incident["features"]):
             began.setdefault((stream, feature["feature"], _change(feature)), incident["since"])
-    dated = [
+    # What is many times what it was varies more, too.
+    for (stream, name, change), time in [*began.items()]:
+        if change == "high":
+            began.setdefault((stream, name, "varies more"), time)
+    return [
         replace(each, since=since, by=None) if (since := began.get((each.stream, each.feature, each.change))) else each
-        for each in result.unlike
+        for each in unlike
     ]
-    return replace(result, unlike=dated)
 
 
 def _change(feature: IncidentFeature) -> Change:

@@ -241,6 +241,16 @@ def test_where_a_sensor_is_stuck_is_no_news_at_night(value, count):
     assert (len(found), "heat stays at 6.5, usually varies around 6.2" in found[-1]["text"]) == (count, True)
 
 
+@pytest.mark.parametrize(("after", "said"), [(175.0, "load 175, usually 6.2"), (6.5, "load varies 2.6 times as much")])
+def test_what_varied_more_and_has_moved_far_at_the_end_has_moved(after, said):
+    """By a factor a skewed feature varies more, too, and its mean is not known for long."""
+    made = drift("p1:d1", 310)
+    made[1]["units"] = changed("load", "widened", shift=0.3, ratio=2.6)
+    units = changed("load", "moved", after=after, shift=after - 6.2, ratio=2.4)
+    settled = output("drift_events", "p1:d1", 800, kind="settled", opened=0, seq=1, units=units)
+    assert said in incidents(made, settled)[0]["text"]
+
+
 def test_what_is_next_to_nothing_beside_what_was_or_is_there_is_zero():
     (found,) = incidents(drift("p1:d1", 310, rpm=(1.4e-14, 92.0), fuel=(80.0, 1.5e-6), noise=(80.0, 1.5e-3)))
     assert {each["feature"]: (each["value"], each["usual"]) for each in found["features"]} == {

@@ -3,6 +3,9 @@
 import random
 
 import orjson
+import pytest
+from resonance.pipeline.peers.peers import UnlikeFeature
+from resonance.pipeline.replay.file_peers import dated
 
 from tests.pipeline.commands import run
 
@@ -51,6 +54,19 @@ def test_a_later_change_the_other_way_is_not_since_when_it_is_unlike_them(tmp_pa
     assert newest["features"][0]["value"] < newest["features"][0]["usual"]
     (unlike,) = found["peers"]["unlike"]
     assert unlike["since"] == first["since"] and first["since"].startswith("2026-03-03T10:")
+
+
+@pytest.mark.parametrize(
+    ("value", "newer", "since"), [(175.0, {}, "then"), (1.0, {}, "by itself"), (175.0, {"ratio": 4.0}, "later")]
+)
+def test_what_went_up_by_a_factor_varies_more_since_then_unless_an_incident_says_when(value, newer, since):
+    def incident(time, **members):
+        feature = {"feature": "load", "value": value, "usual": 10.0, **members}
+        return {"streams": ["p0:d1"], "known": 4, "features": [feature], "since": time}
+
+    row = UnlikeFeature("p0:d1", "load", "varies more", 9.0, 1.0, 0.5, 2.0, 8.0, "by itself", None, [])
+    incidents = [*([incident("later", **newer)] if newer else []), incident("then")]
+    assert [each.since for each in dated([row], incidents)] == [since]
 
 
 def test_streams_that_are_alike_and_records_of_one_stream_name_none(tmp_path, printed):
