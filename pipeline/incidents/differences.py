@@ -22,6 +22,9 @@ SCALES: Final = 1e4
 STEPS: Final = 3.0
 """Steps of a coarse sensor beyond the usual values up to which one is hardly another."""
 
+QUANTITY: Final = 5
+"""Different whole values from which on a feature is a quantity; fewer may be codes for kinds of things."""
+
 POINT: Final = 1e-4
 """Part of its mean that a feature varies by in a cluster with a single value of it; of a step a hundredth."""
 
@@ -114,7 +117,8 @@ def _is_next(value: Value, name: str, clusters: Sequence[NewCluster]) -> bool:
     means = {mean for mean, spread in known if spread <= POINT * abs(mean)}
     points = sorted({*means, value.value})
     gaps = [after - before for before, after in pairwise(points) if after - before > POINT * abs(after)]
-    if len(gaps) < 2 or all(abs(each - round(each)) <= POINT for each in points):
+    is_whole = all(abs(each - round(each)) <= POINT for each in points)
+    if len(gaps) < 2 or (is_whole and len(means - {value.value}) < QUANTITY):
         return False
     step = min(gaps)
     is_even = all(abs(gap - step * round(gap / step)) <= 100 * POINT * step for gap in gaps)

@@ -12,10 +12,10 @@ from resonance.pipeline.incidents.passages import COMPARED, SEVERAL
 from resonance.pipeline.incidents.signs import NewCluster, Sign, describes
 
 REACH: Final = 3.0
-"""Spreads about the mean of a cluster in which its records are; means of many records are within one."""
+"""Spreads about the mean of a cluster in which its records are."""
 
-SLIGHT: Final = 1.5
-"""How many times what the usual values of a feature have from end to end are a little beyond their middle."""
+MEANS: Final = 1.5
+"""The same of means of many records, which vary as single ones do where a feature is slow."""
 
 EARLY_RECORDS: Final = 1_024, 2_560
 """Records until which a stream shows values that it has not had, and within `EARLY_SECONDS`, unless it stays there."""
@@ -92,7 +92,7 @@ def _is_early(sign: Sign, age: float, pace: float) -> bool:
 def _is_slight(sign: Sign) -> bool:
     """Whether what an alert names is little beyond the usual values, or else where its stream has been."""
     named = [each for name, each in sign.values.items() if name in sign.outside] or sign.values.values()
-    return all(abs(each.value - each.usual) <= SLIGHT * (each.high - each.low) for each in named)
+    return all(each.is_near for each in named)
 
 
 def _only_moves(drift: Sign) -> bool:
@@ -107,7 +107,7 @@ def _outside(sign: Sign, clusters: Iterable[NewCluster], drifts: Iterable[Sign])
     for name in {*sign.values, *sign.soon}:
         own = [(each.centre[name], each.spread.get(name, 0.0)) for each in clusters if name in each.centre]
         usual = [each.moves[name] for each in drifts if name in each.soon]
-        ends = [*own, *((move.before, move.spread) for move in usual)]
+        ends = [(at, MEANS * by) for at, by in (*own, *((move.before, move.spread) for move in usual))]
         low, high = min((at - by for at, by in ends), default=inf), max((at + by for at, by in ends), default=-inf)
         means = (sign.moves[name].after, sign.seen[name]) if name in sign.soon else ()
         records = (sign.values[name].value,) if name in sign.values else ()

@@ -71,7 +71,7 @@ class SignTable:
         self._vanished: Table = {}
         self._begun: Table = {}
         self._described: Table = {}
-        # What is left of clusters that others split from.
+        # What clusters are since others split from them, or were absorbed by them.
         self._left: Table = {}
         # Offsets and seconds of the first and the last output of each log, and of each stream in it.
         self._spans: dict[tuple[str, int, str | None], tuple[tuple[int, float], tuple[int, float]]] = {}
@@ -142,12 +142,13 @@ class SignTable:
 
     def _cluster(self, payload: Mapping[str, Any], at: Place) -> None:
         kind, name = payload["kind"], payload["cluster"]
-        if kind in ("emerged", "split"):
+        if kind in ("emerged", "split", "absorbed"):
             after = {each["id"]: each for each in payload["after"]}
-            begun = after.pop(name)
-            # Most records of what splits off are older than the split.
-            size = float(begun["size"]) if kind == "emerged" else 0.0
-            _put(self._begun, name, at, {"size": size, **_extent(begun), "time": payload["time"]})
+            if kind != "absorbed":
+                begun = after.pop(name)
+                # Most records of what splits off are older than the split.
+                size = float(begun["size"]) if kind == "emerged" else 0.0
+                _put(self._begun, name, at, {"size": size, **_extent(begun), "time": payload["time"]})
             for other, left in after.items():
                 _put(self._left, (other, at), at, {**_extent(left), "time": payload["time"]})
         elif kind == "vanished":
@@ -274,7 +275,7 @@ class SignTable:
         return sorted(found, key=IN_ORDER)
 
     def _left_clusters(self) -> dict[str, list[NewCluster]]:
-        """Return what is left of the clusters of each stream that others split from, the earliest first."""
+        """Return what the clusters of each stream are since one split off or was absorbed, the earliest first."""
         found: dict[str, list[NewCluster]] = {}
         for (name, _), (_, each) in self._left.items():
             stream, time = stream_of(name), seconds(each["time"])

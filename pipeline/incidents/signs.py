@@ -25,6 +25,10 @@ LITTLE: Final = 1e-4
 """Part of the way from where it was by which a feature is stuck at 0, and in no smaller unit."""
 
 
+NEAR: Final = 1.5
+"""How many times what the usual values of a feature have from end to end are a little beyond their middle."""
+
+
 def stuck_at(before: float, after: float, part: float = BEYOND) -> float:
     """Return where a feature is stuck, by its means: that of one at 0 is rounded, and within a step of it."""
     return 0.0 if abs(after) <= part * abs(after - before) else after
@@ -97,6 +101,11 @@ class Value(NamedTuple):
     def is_far(self) -> bool:
         """Whether it is beyond the usual ones by half of what these have from end to end."""
         return abs(self.value - self.usual) > self.high - self.low
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it is little beyond the usual ones, which may be of few hours."""
+        return abs(self.value - self.usual) <= NEAR * (self.high - self.low)
 
     def is_close(self, other: float) -> bool:
         """Whether another value differs by no more than the usual ones from their middle."""

@@ -30,8 +30,11 @@ def is_info(known, **values):
         # One place of two is no step, nor is a value between steps one of them.
         ((2.5, 2.5), 2.4, False),
         ((2.5, 2.6), 2.4321, False),
-        # Whole numbers may stand for kinds.
+        # Few whole numbers may stand for kinds.
         ((2.0, 3.0), 4.0, False),
+        ((2.0, 3.0, 4.0, 5.0), 6.0, False),
+        ((2.0, 3.0, 4.0, 5.0, 6.0), 7.0, True),
+        ((2.0, 3.0, 4.0, 5.0, 6.0), 17.0, False),
     ],
 )
 def test_few_steps_of_a_coarse_sensor_are_little(known, value, little):

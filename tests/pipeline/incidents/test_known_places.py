@@ -74,6 +74,23 @@ def test_a_drift_that_settles_where_its_feature_was_is_over(after, count):
     assert len(shown_by(*WORK_AND_REST, made, ended("p1:d1", LATE + 400, 0, "settled", settled))) == count
 
 
+@pytest.mark.parametrize(("after", "count"), [(81.4, 0), (83.0, 1)])
+def test_means_of_a_slow_feature_may_be_a_little_beyond_a_spread_of_a_kind(after, count):
+    made = drift("p1:d1", LATE, heat=(25.0, after))
+    assert len(shown_by(*WORK_AND_REST, made, ended("p1:d1", LATE + 400, 0))) == count
+
+
+def test_a_kind_of_records_that_has_absorbed_others_is_as_wide_as_it_is_since():
+    made = named(alert("p1:d1", LATE, unlike=5.0, records=5.0), heat=(39.0, 30.0))
+    over = alert("p1:d1", LATE + 90, kind="cleared", outside=0.0)
+    first = kind(0, heat=25.0, amps=0.4)
+    wider = [
+        {"id": "p1:d1/1/0", "size": 900, "centre": {"heat": 30.0, "amps": 0.4}, "spread": {"heat": 4.0, "amps": 1.0}}
+    ]
+    absorbed = output("cluster_events", "p1:d1", 500, kind="absorbed", cluster="p1:d1/1/1", before=[], after=wider)
+    assert [len(shown_by(first, *some, made, over)) for some in ((), (absorbed,))] == [1, 0]
+
+
 def test_noise_and_what_is_stuck_between_kinds_of_a_stream_is_an_incident():
     for ratio in (0.0, 3.0):
         made = drift("p1:d1", LATE, heat=(25.0, 25.5))
