@@ -175,20 +175,7 @@ class Episode:
             return False
         if any(move.is_stuck for move in sign.varies.values()):
             return False  # No wave ends so.
-        return _ends_within(sign, self.wide)
-
-    @property
-    def back(self) -> Sign | None:
-        """Its second and last drift, if most of what the first had moved is nearer to its old place again."""
-        drifts = [sign for sign in self.signs if sign.rule == "drift" and not sign.continues]
-        if not self.is_drift or len(drifts) != 2:
-            return None
-        first, last = (sign.moves for sign in drifts)
-        same = first.keys() & last.keys()
-        near = sum(
-            abs(last[name].after - first[name].before) < abs(last[name].after - first[name].after) for name in same
-        )
-        return drifts[1] if 2 * near > len(first) else None
+        return ends_within(sign, self.wide)
 
     @property
     def lacks(self) -> list[str]:
@@ -261,7 +248,8 @@ class Episode:
 
     def _echoes(self, sign: Sign) -> bool:
         """Whether a sign is of hours that a changed stream has not had since, in records that name nothing far off."""
-        return sign.rule == "unlike" and not sign.is_far and not sign.is_passage and self._has_become(sign)
+        is_slight = sign.is_known or all(each.is_near for each in sign.values.values())
+        return sign.rule == "unlike" and is_slight and not sign.is_passage and self._has_become(sign)
 
     def _has_become(self, sign: Sign) -> bool:
         """Whether its stream has become another, and has not met all hours of a day since when a sign begins."""
@@ -272,7 +260,7 @@ def _family(sign: Sign) -> str:
     return sign.rule if sign.rule in QUIET else "passage" if sign.is_passage else "data"
 
 
-def _ends_within(drift: Sign, places: Places) -> bool:
+def ends_within(drift: Sign, places: Places) -> bool:
     """Whether a drift ends within some places in most of its features, without those that only its end names."""
     own = drift.soon or drift.moves
     ends = [(places[name], move.after) for name, move in own.items() if name in places]
@@ -310,7 +298,7 @@ class _StreamEpisodes:
             self.all[shown[-1]].later.append(sign)
             return
         # A counter ends each drift where none was before: there it is not compared with each.
-        if not fitting and sign.rule == "drift" and _ends_within(sign, self._wide):
+        if not fitting and sign.rule == "drift" and ends_within(sign, self._wide):
             fitting = [*islice((number for number in reversed(self._drifts) if self.all[number].swings(sign)), 1)]
         if fitting:
             number = min(fitting, key=lambda each: abs(self.all[each].began - sign.onset))

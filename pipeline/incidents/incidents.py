@@ -17,6 +17,7 @@ from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, M
 from resonance.pipeline.incidents.known_places import with_news
 from resonance.pipeline.incidents.merging import again, came_first, with_fleet, with_nameless, without_earlier
 from resonance.pipeline.incidents.named_features import features_of, features_of_way
+from resonance.pipeline.incidents.returns import with_ends
 from resonance.pipeline.incidents.sentences import cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
 from resonance.pipeline.incidents.signs import IN_ORDER, NewCluster, Sign, seconds, stamp
@@ -90,7 +91,7 @@ class IncidentTable:
             excursions = Excursions.of([*signs, *late, *chain.from_iterable(unseen.values())], clusters, paces)
             signs = sorted([*signs, *excursions.far(late)], key=IN_ORDER)
             divided = with_fleet(without_earlier(together(episodes(signs, paces))), excursions, count)
-            divided = again(groups(divided, excursions, unseen))
+            divided = with_ends(again(groups(divided, excursions, unseen)))
             begun = {stream: own[0].time for stream, own in self._kinds.items()}
             self._groups = with_news(with_nameless(divided, nameless, count), begun, count)
         known = max(len(self._signs.streams), streams)
@@ -204,15 +205,14 @@ def _incident(
         incident["severity"] = "warning"
     # How a drift ended says more than the record that cleared an alert before.
     ended = [sign for sign in signs if sign.rule != "unlike" or not incident["drifts"]]
-    is_gone = not lasting and not all(each.back for each in group)
     # Of many streams a few may have learned what is over for the others.
-    if is_learned := is_gone and 4 * len({sign.place for sign in ended if sign.is_learned}) > len(streams):
+    if is_learned := not lasting and 4 * len({sign.place for sign in ended if sign.is_learned}) > len(streams):
         incident["is_learned"] = True
     if unit is not None:
         incident["factor"] = unit.factor
     incident["text"] = cause_of(incident, signs, group, unit, before) + _category(group, centres)
     end = over_since(signs)
-    if is_gone and not is_learned and end > 0 and incident["since"] >= "1971":
+    if not (lasting or is_learned) and end > 0 and incident["since"] >= "1971":
         word = " until" if kind == "silent" else "; over since"
         incident["text"] += f"{word} {minute(stamp(end))}"
     return incident

@@ -46,15 +46,15 @@ def without_earlier(found: Iterable[Sequence[Episode]]) -> list[list[Episode]]:
             seen = [each for each in group if each.signs[0].varies and each.signs[0].time < middle - apart]
             if len(seen) == 1 and len(seen[0].signs) > 1 and seen[0].signs[0].onset < middle - LIKE * apart:
                 result += (
-                    [_of(seen[0], seen[0].signs[:1], is_alone=True)],
-                    [_of(each, each.signs[1:]) if each is seen[0] else each for each in group],
+                    [part_of(seen[0], seen[0].signs[:1], is_alone=True)],
+                    [part_of(each, each.signs[1:]) if each is seen[0] else each for each in group],
                 )
                 continue
         result.append([*group])
     return result
 
 
-def _of(episode: Episode, signs: Iterable[Sign], *, is_alone: bool = False) -> Episode:
+def part_of(episode: Episode, signs: Iterable[Sign], *, is_alone: bool = False) -> Episode:
     """Return the part of an episode with some of its signs; what is alone was before all that is later."""
     later = [] if is_alone else episode.later
     part = Episode(episode.place, episode.pace, later=later, is_lone=episode.is_lone, is_alone=is_alone)

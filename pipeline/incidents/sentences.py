@@ -130,10 +130,6 @@ def cause_of(
     if kind in ("new_kind", "back"):
         return f"a {'new' if kind == 'new_kind' else 'rare, known'} kind of records{since}{often}{behind}"
     if kind == "drifted":
-        # What seems to have begun before what it takes back was seen after that.
-        backs = [sign.onset if sign.onset > each.began else sign.time for each in group if (sign := each.back)]
-        if len(backs) == len(group):
-            return f"drifted{since}{behind}; back" + (f" since {minute(stamp(max(backs)))}" if at else "")
         if all(each.turns for each in group):
             return _swings(group, since)
         if behind or not signs[0].text:

@@ -9,7 +9,7 @@ from tests.pipeline.incidents.outputs import BROKE, NEW, WORK, alert, drift, eme
 
 
 @pytest.mark.parametrize(("after", "said"), [
-    (0.012, "drifted since 2026-05-06 05:05:00, error 0.08, usually 0.01; back since 2026-05-06 13:15"),
+    (0.012, "drifted since 2026-05-06 05:05:00, error 0.08, usually 0.01; over since 2026-05-06 13:15"),
     (0.06, "goes to and fro since 2026-05-06 05:05:00, 2 drifts, last 2026-05-06 13:15: error 0.01 to 0.08"),
 ])  # fmt: skip
 def test_a_rate_that_is_back_is_over(after, said):
@@ -26,7 +26,7 @@ def test_what_a_drift_takes_back_that_seems_to_have_begun_before_is_over_when_th
     back[1]["since"]["time"] = output("", "p1:d1", 290)[1]["time"]
     settled = output("drift_events", "p1:d1", 500, kind="settled", opened=0, seq=1, units=[])
     (found,) = incidents(there, settled, back)
-    assert found["text"].endswith("; back since 2026-05-06 13:20")
+    assert found["text"].endswith("; over since 2026-05-06 13:20")
 
 
 @pytest.mark.parametrize(
