@@ -20,6 +20,12 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
+BEYOND: Final = 1e-3
+"""Part of another value by which one that is on the other side of 0 is 0."""
+
+NEXT_TO: Final = 1e-6
+"""The same on the same side of 0, where a larger part may be another unit."""
+
 DIFFERS: Final = 3
 """Exit code of a comparing command that found a difference, which is a result and not an error."""
 
@@ -170,6 +176,11 @@ def counted(count: int, what: str) -> str:
 def number(value: float) -> str:
     """Return a number as people read it: three significant digits, whole from a thousand on."""
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+
+
+def rounded(value: float, other: float) -> float:
+    """Return a value, or 0 where it is next to nothing beside another one: a mean of logarithms is rounded."""
+    return 0.0 if abs(value) <= (BEYOND if value * other < 0 else NEXT_TO) * abs(other) else value
 
 
 def second(time: str) -> str:

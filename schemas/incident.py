@@ -18,7 +18,11 @@ class IncidentFeature(TypedDict):
     value: float
     """Its mean since; over several streams the median of their means."""
     usual: float | None
-    """Its mean before; null where no drift says it."""
+    """Its mean before, or the middle of `low` and `high`; null where nothing says it."""
+    low: NotRequired[float]
+    """From what it usually is, of one that an alert names."""
+    high: NotRequired[float]
+    """Up to what it usually is, of one that an alert names."""
     ratio: NotRequired[float]
     """How many times as much it varies since, where its mean hardly moved; at most 0.05 of one that is stuck."""
     steps: NotRequired[bool]

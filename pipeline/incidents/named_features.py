@@ -1,16 +1,16 @@
 """Which features an incident names, what they are since, and what they were."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from statistics import median
 from typing import Final
 
-from resonance.pipeline.errors import number
+from resonance.pipeline.errors import number, rounded
 from resonance.pipeline.incidents.agreement import is_same
-from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, MANY, WINDOW_RECORDS, Episode
+from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, MANY, WHOLE, WINDOW_RECORDS, Episode
 from resonance.pipeline.incidents.sentences import SHOWN
-from resonance.pipeline.incidents.signs import Move, Value, rounded
+from resonance.pipeline.incidents.signs import Move, Value
 from resonance.schemas import IncidentFeature
 
 ROUNDED: Final = 0.001
@@ -34,6 +34,8 @@ def features_of(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     least = max(named.values(), default=0) // 2 + 1
     moves = {name: own for name, own in moves.items() if named[name] >= least} or moves
     is_moved = 2 * sum(bool(each.moves) for each in group) > len(group) >= MANY
+    some = {name for each in (() if is_moved else group) for name in _of_some(each)}
+    moves = {name: own for name, own in moves.items() if name not in some}
     values: dict[str, list[Value]] = {}
     for episode in () if is_moved else group:
         for name, value in episode.values.items():
@@ -70,7 +72,7 @@ def features_of(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         # Streams have levels of their own: of many what is usual is that of those whose values are named.
         if len(group) > 1 and (pairs := [pair for each in group if (pair := _ends(each, name, name in moves))]):
             usual, after = map(median, zip(*pairs, strict=True))
-        found.append(_feature(name, after, usual))
+        found.append(_feature(name, after, usual, values.get(name, ())))
     # People see no difference in numbers that are shown alike.
     found = [each for each in found if each["usual"] is None or number(each["value"]) != number(each["usual"])] or found
     other = list[IncidentFeature]()
@@ -87,7 +89,16 @@ def features_of(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
 def features_of_way(group: Sequence[Episode]) -> list[IncidentFeature]:
     """Return what records are on the way between kinds: ways differ, and the first one is as good as any."""
     way = next((each.values for each in group if each.values), {})
-    return [_feature(name, each.value, each.usual) for name, each in [*way.items()][:SHOWN]]
+    return [_feature(name, each.value, each.usual, [each]) for name, each in [*way.items()][:SHOWN]]
+
+
+def _of_some(episode: Episode) -> Iterable[str]:
+    """Yield the features whose mean is of usual records, too, where an alert has one of the few that are not."""
+    first = next((sign for sign in episode.signs if sign.values), None)
+    for name, each in first.values.items() if first and first.unlike < WHOLE else ():
+        move = episode.moves.get(name)
+        if move and abs(move.after - move.before) < 0.5 * abs(each.value - move.before):
+            yield name
 
 
 def _arrived(episode: Episode, name: str, after: float) -> float:
@@ -103,10 +114,16 @@ def _arrived(episode: Episode, name: str, after: float) -> float:
     return value.value if value and is_under_way and is_beyond else after
 
 
-def _feature(name: str, value: float, usual: float | None) -> IncidentFeature:
+def _feature(name: str, value: float, usual: float | None, values: Sequence[Value] = ()) -> IncidentFeature:
+    """Return a feature with what it usually is, by drifts, or between which `values` it is by alerts."""
     if usual is None:
         return {"feature": name, "value": value, "usual": None}
-    return {"feature": name, "value": rounded(value, usual), "usual": rounded(usual, value)}
+    found: IncidentFeature = {"feature": name, "value": rounded(value, usual), "usual": rounded(usual, value)}
+    if values:
+        low, high = median(each.low for each in values), median(each.high for each in values)
+        most = max((value, low, high), key=abs)
+        found |= {"low": rounded(low, most), "high": rounded(high, most)}
+    return found
 
 
 def _without_halves(names: Sequence[str], moves: Mapping[str, Sequence[Move]]) -> list[str]:

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from resonance.pipeline.errors import minute, number, second
+from resonance.pipeline.errors import minute, number, rounded, second
 from resonance.pipeline.incidents.grouping import MANY, Episode
-from resonance.pipeline.incidents.signs import STUCK, Sign, rounded, stamp, varying
+from resonance.pipeline.incidents.signs import STUCK, Sign, stamp, varying
 from resonance.pipeline.incidents.units import Rescaled
-from resonance.pipeline.task.alerts.sentences import length
+from resonance.pipeline.task.alerts.sentences import length, valued
 from resonance.schemas import Incident, IncidentFeature
 
 SHOWN: Final = 4
@@ -50,6 +50,8 @@ def _value(each: IncidentFeature) -> str:
         return f"{each['feature']} {number(each['value'])}{usual}"
     if "ratio" in each and each["ratio"] > STUCK:
         return f"{each['feature']} {varying(each['ratio'], is_steps=each.get('steps', False))}"
+    if "low" in each:
+        return valued(each["feature"], each["value"], each["low"], each["high"])
     # Of a feature that is stuck the news is not where.
     how, often = ("stays at ", "varies around ") if "ratio" in each else ("", "")
     value, usual = number(each["value"]), "" if each["usual"] is None else number(each["usual"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from resonance.pipeline.errors import number
+from resonance.pipeline.errors import BEYOND, number
 from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.schemas import AlertSeverity
 
@@ -14,12 +14,6 @@ NOISY: Final = 2.5
 
 STUCK: Final = 0.05
 """Part of what it varied that is left of a feature that is stuck."""
-
-BEYOND: Final = 1e-3
-"""Part of another mean by which one that is on the other side of 0 is 0."""
-
-NEXT_TO: Final = 1e-6
-"""The same on the same side of 0, where a larger part may be another unit."""
 
 LITTLE: Final = 1e-4
 """Part of the way from where it was by which a feature is stuck at 0, and in no smaller unit."""
@@ -32,11 +26,6 @@ NEAR: Final = 1.5
 def stuck_at(before: float, after: float, part: float = BEYOND) -> float:
     """Return where a feature is stuck, by its means: that of one at 0 is rounded, and within a step of it."""
     return 0.0 if abs(after) <= part * abs(after - before) else after
-
-
-def rounded(mean: float, other: float) -> float:
-    """Return a mean, or 0 where it is next to nothing beside another one: a mean of logarithms is rounded."""
-    return 0.0 if abs(mean) <= (BEYOND if mean * other < 0 else NEXT_TO) * abs(other) else mean
 
 
 def varying(ratio: float, *, is_steps: bool) -> str:

@@ -9,9 +9,10 @@ from operator import attrgetter
 from statistics import median
 from typing import Final, NamedTuple
 
+from resonance.pipeline.errors import BEYOND
 from resonance.pipeline.incidents.differences import COMPARED
 from resonance.pipeline.incidents.grouping import ECHO_SECONDS, WHOLE, Episode
-from resonance.pipeline.incidents.signs import BEYOND, Move, NewCluster, Sign, Value
+from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value
 from resonance.schemas import IncidentFeature
 
 UNITS: Final = (3.6, 6.8948, 10.0, 14.5038, 25.4, 33.8639, 60.0, 100.0, 1e3, 1024.0, 3.6e3, 1e6, 1e9)

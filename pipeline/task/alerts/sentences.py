@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from resonance.engine.base import Engine
-from resonance.pipeline.errors import number
+from resonance.pipeline.errors import number, rounded
 from resonance.schemas import AlertFeature, AlertRule, AlertSeverity
 
 SEVERITIES: Final[Mapping[AlertRule, AlertSeverity]] = {
@@ -86,11 +86,15 @@ _CLEARED: Final[Mapping[AlertRule, str]] = {
 
 def _named(features: Sequence[AlertFeature]) -> str:
     """Return what a record had in the features that were far off."""
-    first, *others = (
-        f"{each['feature']} {number(each['value'])}, usually {number(each['low'])} to {number(each['high'])}"
-        for each in features
-    )
+    first, *others = (valued(each["feature"], each["value"], each["low"], each["high"]) for each in features)
     return f"{first}; also: {', '.join(others)}" if others else first
+
+
+def valued(feature: str, value: float, low: float, high: float) -> str:
+    """Say what a feature is, and between which values it usually is; what is dust beside these is 0."""
+    most = max((value, low, high), key=abs)
+    shown, *usual = (number(rounded(each, most)) for each in (value, low, high))
+    return f"{feature} {shown}, usually {' to '.join(dict.fromkeys(usual))}"
 
 
 def _shown(evidence: Mapping[str, Any]) -> dict[str, str]:

@@ -53,7 +53,7 @@ def test_streams_that_are_off_in_other_ways_are_not_one():
         "broke": ["p1:d1"],
     }
     (of_work,) = (each["features"] for each in found if each["kind"] == "new_kind")
-    assert of_work[0] == {"feature": "heat", "value": 50.0, "usual": pytest.approx(77.0)}
+    assert of_work[0] == {"feature": "heat", "value": 50.0, "usual": pytest.approx(77.0), "low": 69.3, "high": 84.7}
     # Of streams with scales of their own the same way counts.
     (one,) = incidents(*work, named(alert("p1:d1", 301), heat=(500.0, 770.0)))
     assert len(one["streams"]) == 4

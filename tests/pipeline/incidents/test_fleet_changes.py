@@ -78,7 +78,11 @@ def test_what_one_stream_alone_shows_after_a_change_of_all_is_an_incident_of_its
     change = [*WORK, alert("p1:d1", 302), drift("p1:d1", 322, load=(2, 5)), emerged("p1:d1", 20, 0, heat=6.2, load=2)]
     broke, work = incidents(*[*change, *shown][::order])
     assert (broke["kind"], broke["severity"], broke["streams"]) == ("broke", "critical", ["p1:d1"])
-    assert broke["text"].endswith(":00, heat 38, usually 6.2; alone among 4 streams")
+    feature = broke["features"][0]
+    assert (feature["feature"], feature["value"], feature["usual"]) == ("heat", 38.0, pytest.approx(6.2))
+    assert 5.5 < feature["low"] < 6.2 < feature["high"] < 6.9
+    usual = f"{feature['low']:.3g} to {feature['high']:.3g}"
+    assert broke["text"].endswith(f":00, heat 38, usually {usual}; alone among 4 streams")
     over, *_ = incidents(*change, *shown, alert("p1:d1", 600, kind="cleared"))
     assert row_of(over)[1] == ("open" if any(kind == "alerts" for kind, _ in shown) else "learned")
     assert over["severity"] == ("info" if NEW in shown else "critical")

@@ -25,7 +25,7 @@ def test_a_kind_that_comes_each_night_is_one_incident_that_says_how_often():
     assert (first["kind"], first["signs"], low["signs"], again["streams"]) == ("broke", 1, 1, ["p1:d1", "p0:d2"])
     assert again["text"] == (
         "p1:d1, p0:d2: a rare, known kind of records since 2026-05-06 09:06:00, up to 4 times each, "
-        "last 2026-05-06 23:06, disk 122, usually 40"
+        "last 2026-05-06 23:06, disk 122, usually 36 to 44"
     )
 
 
@@ -68,13 +68,23 @@ def test_a_burst_of_a_stream_without_others_is_named_by_its_alert_not_by_the_wav
 
 
 @pytest.mark.parametrize(("known", "kind"), [(0.0, "new"), (1.0, "rare, known")])
+def test_a_kind_of_some_records_is_not_as_the_mean_of_all(known, kind):
+    some = named(alert("p1:d1", 300, records=10.0, unlike=4.0, known=known), water=(480.0, 300.0), heat=(65.0, 88.0))
+    (found,) = incidents(some, drift("p1:d1", 310, water=(250.0, 340.0)))
+    assert found["text"] == (
+        f"p1:d1: a {kind} kind of records since 2026-05-06 04:51:00, "
+        "water 480, usually 270 to 330, heat 65, usually 79.2 to 96.8"
+    )
+
+
+@pytest.mark.parametrize(("known", "kind"), [(0.0, "new"), (1.0, "rare, known")])
 def test_a_lasting_step_of_one_feature_says_what_is_usual_though_a_wave_moves_others(known, kind):
     # The first alert of the wave is of records that are partly usual still.
     first = named(alert("p1:d1", 300, records=72.0, unlike=12.0, known=known), load=(2.2, 2.0), heat=(37.0, 6.2))
     (found,) = incidents(first, drift("p1:d1", 310, heat=(6.2, 38.0), flow=(5, 7)))
     assert found["text"] == (
         f"p1:d1: a {kind} kind of records since 2026-05-06 03:49:00, "
-        "heat 38, usually 6.2, load 2.2, usually 2, flow 7, usually 5"
+        "heat 38, usually 6.2, load 2.2, usually 1.8 to 2.2, flow 7, usually 5"
     )
 
 
@@ -100,7 +110,7 @@ def test_a_rare_kind_that_comes_long_after_the_others_and_is_far_from_them_is_ne
     found = incidents(*own, streams=1)
     assert len(found) == count
     for each in found:
-        assert each["text"] == "p0:d0: a new kind of records since 2026-05-10 03:57:30, heat 70, usually 20"
+        assert each["text"] == "p0:d0: a new kind of records since 2026-05-10 03:57:30, heat 70, usually 19 to 21"
         assert row_of(each)[:2] == ("info", "learned")
 
 
@@ -160,7 +170,8 @@ def test_a_young_stream_that_wanders_a_little_further_for_a_while_is_no_incident
 def test_an_alert_that_names_nothing_names_what_the_cluster_that_came_differs_in():
     shown = [alert("p1:d1", 300, unlike=5.0, records=5.0), emerged("p1:d1", 340, heat=12.0, load=3.0)]
     (found,) = incidents(NIGHTS, *shown)
-    assert found["features"] == [{"feature": "load", "value": 3.0, "usual": 0.0}]
+    assert found["features"] == [{"feature": "load", "value": 3.0, "usual": 0.0, "low": 0.0, "high": 0.0}]
+    assert found["text"].endswith("load 3, usually 0; alone among 4 streams")
 
 
 def test_what_comes_beside_what_was_there_is_no_break():
@@ -188,7 +199,8 @@ def test_records_are_as_others_have_them_only_where_what_changed_is_too(heat, ki
     ]
     mine[-1][1]["cluster"] = "p1:d1/1/7"
     (found,) = incidents(*mine, *(emerged(f"p{n % 2}:d{n}", 20, heat=54.5, **same) for n in (0, 2, 3)))
-    assert (found["kind"], found["features"][0]) == (kind, {"feature": "heat", "value": heat, "usual": 46.0})
+    usual = {"usual": 46.0, "low": pytest.approx(41.4), "high": pytest.approx(50.6)}
+    assert (found["kind"], found["features"][0]) == (kind, {"feature": "heat", "value": heat, **usual})
 
 
 def test_of_a_stream_that_broke_the_drift_and_its_alert_name_first_what_a_later_mean_does_not():
@@ -213,7 +225,7 @@ def test_a_kind_that_a_stream_has_again_is_named_by_when_it_came_first(load, hea
     later[1]["key"] += "later"
     found, _ = incidents(first, over, later, streams=1)
     how = "again the kind of records of 2026-05-06 04:58" if is_again else "a new kind of records"
-    assert found["text"].startswith(f"p1:d1: {how} since 2026-05-06 21:38:00, load {load:.3g}, usually 2")
+    assert found["text"].startswith(f"p1:d1: {how} since 2026-05-06 21:38:00, load {load:.3g}, usually 1 to 3")
     assert (found["kind"], found["severity"]) == (("back", "warning") if is_again else ("new_kind", "critical"))
 
 

@@ -38,7 +38,7 @@ def test_starts_and_stops_of_machines_are_one_incident_that_says_how_often_and_n
     assert found["severity"] == "info"
     assert found["text"] == (
         "p1:d1, p0:d2, p1:d3: on the way between known kinds of records since 2026-05-06 03:13:00, up to 2 times each, "
-        "last 2026-05-06 21:33, heat 35, usually 60"
+        "last 2026-05-06 21:33, heat 35, usually 54 to 66"
     )
 
 

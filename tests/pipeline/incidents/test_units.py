@@ -243,7 +243,7 @@ def test_several_streams_whose_temperature_is_in_their_middle_the_same_in_celsiu
     made = [named(alert(stream, 300, known=1.0), **{name: (value, 195.0)}) for stream, value in places]
     (found,) = incidents(*made, streams=6)
     assert (found["kind"] == "unit", len(found["streams"])) == (bool(kind), streams)
-    assert found["features"] == [{"feature": name, "value": after, "usual": 195.0}]
+    assert [(each["feature"], each["value"], each["usual"]) for each in found["features"]] == [(name, after, 195.0)]
 
 
 @pytest.mark.parametrize(

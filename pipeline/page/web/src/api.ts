@@ -13,7 +13,7 @@ export interface StreamRow {
 export interface Happened { key: string; severity: string; is_open: boolean; is_learned?: boolean; since: string; text: string }
 export interface Incident extends Happened {
   kind: string; certainty: string; streams: (string | null)[]; known: number; signs: number; entries: Entry[];
-  features: { feature: string; value: number; usual: number | null; ratio?: number }[];
+  features: { feature: string; value: number; usual: number | null; low?: number; high?: number; ratio?: number }[];
 }
 export interface Overview extends Headline {
   found: number; start: number; rows: StreamRow[]; rates: [number, number][]; incidents: Happened[]; incidents_left_out: number;

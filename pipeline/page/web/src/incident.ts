@@ -38,6 +38,6 @@ export class IncidentPage implements Page {
 function features(found: Incident): HTMLElement {
   const head = ["feature", "now", "usually", "varies"].map((name, at) => h("th", { scope: "col", class: at ? "right" : null }, name));
   const rows = found.features.map((each) => h("tr", {}, h("th", { scope: "row" }, each.feature), h("td", { class: "right" }, number(each.value)),
-    h("td", { class: "right" }, number(each.usual)), h("td", { class: "right" }, each.ratio === undefined ? "" : `× ${number(each.ratio)}`)));
+    h("td", { class: "right" }, each.low === undefined ? number(each.usual) : `${number(each.low)} to ${number(each.high)}`), h("td", { class: "right" }, each.ratio === undefined ? "" : `× ${number(each.ratio)}`)));
   return h("div", { class: "wideable" }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)));
 }

@@ -1,5 +1,6 @@
 """The sentence of an alert stays true for as long as it is open, which may be days."""
 
+import pytest
 from resonance.pipeline.task.alerts.sentences import SEVERITIES, sentence
 
 EVIDENCE = {
@@ -49,6 +50,17 @@ def test_what_is_unlike_names_the_features_that_are_far_off():
     also = "; also: disk 1,234, usually 0 to 10"
     assert sentence("unlike", True, "x", EVIDENCE["unlike"], None, features) == said + also
     assert "cpu" not in sentence("unlike", False, "x", EVIDENCE["unlike"], None, features)
+
+
+@pytest.mark.parametrize(("value", "low", "high", "said"), [
+    (35.9, -7.9e-6, 7.1e-6, "35.9, usually 0"),
+    (5.7e-6, 201.6, 616.0, "0, usually 202 to 616"),
+    (9.9, -0.02, 0.24, "9.9, usually -0.02 to 0.24"),
+    (1e-5, 1e-7, 2e-6, "1e-05, usually 1e-07 to 2e-06"),
+])  # fmt: skip
+def test_dust_beside_what_a_feature_has_is_zero(value, low, high, said):
+    features = [{"feature": "feed", "value": value, "low": low, "high": high}]
+    assert sentence("unlike", True, "x", EVIDENCE["unlike"], None, features).endswith(f"; feed {said}")
 
 
 def test_an_alert_whose_rule_has_ended_says_so():
