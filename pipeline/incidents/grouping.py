@@ -61,7 +61,7 @@ class Episode:
     settled: float = -inf
     """When its last drift had settled, if that was later."""
     share: float = 0.0
-    """Of its largest new cluster."""
+    """Of the new clusters that came with one record."""
     drifts: int = 0
     """How many drifts it has, without those that go on."""
     places: Places = field(default_factory=dict)
@@ -85,6 +85,8 @@ class Episode:
     """The features of its drifts."""
     _named: set[str] = field(default_factory=set)
     """Those that its signs name, and not only in the end of a drift."""
+    _shares: dict[float, float] = field(default_factory=dict)
+    """Of new clusters, by when these began."""
     _stuck: dict[str, Move] = field(default_factory=dict)
     """Those that are stuck."""
 
@@ -104,7 +106,9 @@ class Episode:
         self.signs.append(sign)
         self.latest = max(self.latest, sign.time)
         self.settled = max(self.settled, sign.time, sign.until)
-        self.share = max(self.share, sign.share)
+        if sign.share:
+            self._shares[sign.onset] = self._shares.get(sign.onset, 0.0) + sign.share
+            self.share = max(self.share, self._shares[sign.onset])
         self.is_drift &= sign.rule == "drift"
         self.drifts += sign.rule == "drift" and not sign.continues
         self._shown |= sign.moves.keys() | sign.varies.keys()
@@ -126,7 +130,8 @@ class Episode:
     @property
     def end(self) -> float:
         """The last onset of a sign that it may take, or have shown, by its time."""
-        return max(self.settled + GAP_RECORDS * self.pace, self.latest + ECHO_SECONDS if self.share >= WHOLE else -inf)
+        slack = GAP_RECORDS + (2 * LONG_RECORDS if self._awaits_drift else 0)
+        return max(self.settled + slack * self.pace, self.latest + ECHO_SECONDS if self.share >= WHOLE else -inf)
 
     @property
     def family(self) -> str:
@@ -209,7 +214,7 @@ class Episode:
 
     def takes(self, sign: Sign) -> bool:
         """Whether a sign is of the same stream, kind and time; new clusters belong to a drift until it has settled."""
-        if self._echoes(sign) or self._is_stuck_as(sign):
+        if self._echoes(sign) or self._is_stuck_as(sign) or self._has_awaited(sign):
             return True
         begun = self.signs[0].time if self._stuck or self._shows_any_of(sign) else self.signs[0].onset
         if sign.rule == "unlike" and self._known == inf and sign.onset - begun > WINDOW_RECORDS * self.pace:
@@ -219,6 +224,22 @@ class Episode:
         slack = GAP_RECORDS * self.pace
         latest = self.settled if sign.rule == "new_cluster" else self.latest
         return _family(sign) == self.family and sign.onset <= latest + slack and sign.time >= self.began - slack
+
+    def _has_awaited(self, sign: Sign) -> bool:
+        """Whether a drift is the first one soon after what has broken, in features that the alert has not named."""
+        is_soon = 0 <= sign.onset - self.began <= 2 * LONG_RECORDS * self.pace
+        return sign.rule == "drift" and is_soon and self._awaits_drift and self.values.keys().isdisjoint(sign.moves)
+
+    @property
+    def _awaits_drift(self) -> bool:
+        """Whether most records were unlike all before, and are so still or learned, so that a drift is to be seen."""
+        broken = [sign for sign in self.signs if sign.rule == "unlike" and sign.unlike >= WHOLE]
+        return not self.drifts and any(sign.is_learned or not sign.ended for sign in broken)
+
+    def begins(self, sign: Sign) -> bool:
+        """Whether an alert of what is far off says when a drift began, which so is no part of what was before."""
+        is_far = self._known < inf and any(each.is_far for each in self.values.values())
+        return is_far and abs(self._known - sign.onset) <= WINDOW_RECORDS * self.pace and self.takes(sign)
 
     def has_shown(self, sign: Sign) -> bool:
         """Whether a drift ends, in most of its features, where a stream that has become another has gone."""
@@ -286,11 +307,12 @@ class _StreamEpisodes:
 
     def add(self, sign: Sign, pace: float) -> None:
         """Let an episode that fits take a sign, or a new one."""
-        if sign.continues:
+        near = sorted(number for _, number in self._ends[bisect_left(self._ends, (sign.onset,)) :])
+        fitting, shown = [number for number in near if sign.continues and self.all[number].begins(sign)], list[int]()
+        if sign.continues and not fitting:
             # A drift belongs to the one that it continues.
             fitting, shown = ([own[sign.continues]] if sign.continues in own else [] for own in (self._of, self._later))
-        else:
-            near = sorted(number for _, number in self._ends[bisect_left(self._ends, (sign.onset,)) :])
+        elif not sign.continues:
             fitting = [number for number in near if self.all[number].takes(sign)]
             shown = [number for number in near if self.all[number].has_shown(sign)]
         if shown and not set(shown) & set(fitting):

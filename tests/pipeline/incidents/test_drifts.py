@@ -5,6 +5,7 @@ import pytest
 from tests.pipeline.incidents.outputs import (
     BROKE,
     WORK,
+    again,
     alert,
     apart,
     changed,
@@ -66,6 +67,14 @@ def test_a_new_cluster_belongs_to_the_drift_that_has_not_settled():
     (found,) = incidents(*BROKE, later)
     assert (found["kind"], found["signs"]) == ("broke", 3)
     assert len(incidents(BROKE[0], later)) == 2
+
+
+def test_a_drift_that_goes_on_is_of_what_an_alert_says_has_begun():
+    later = drift("p1:d1", 910, seq=2, heat=(38.0, 60.0))
+    later[1]["continues"] = 0
+    broke = named(again(alert("p1:d1", 906)), load=(50.0, 5.0))
+    found, first = incidents(*BROKE, broke, later)
+    assert (found["alerts"], found["drifts"], first["drifts"]) == (1 * [found["key"]], 1, 1)
 
 
 def test_a_drift_that_goes_on_is_the_same_incident_however_late_it_does():

@@ -101,20 +101,27 @@ def test_an_alert_that_opens_again_under_its_key_is_open_in_whichever_order_it_i
         assert (found["is_open"], found["since"]) == (True, "2026-05-06T05:56:00.000Z")
 
 
-def test_what_a_stream_has_become_is_learned_and_takes_the_hours_that_it_meets_anew():
+@pytest.mark.parametrize("shares", [[1.0], [0.3, 0.25, 0.25]])
+def test_what_a_stream_has_become_is_learned_and_takes_the_hours_that_it_meets_anew(shares):
     def again(minute, known, **features):
         made = named(alert("p1:d1", minute, records=8.0, unlike=4.0, known=known), **features)
         made[1]["key"] += str(minute)
         return [made, (made[0], {**made[1], "kind": "cleared", "seq": minute + 1})]
 
-    new = alert("p1:d1", 340, "new_cluster", severity="info", share=1.0)
-    new[1]["cluster"] = "p1:d1/1/7"
-    changed = [*again(300, 0.0, load=(0.6, 50.0)), new, alert("p1:d1", 900, "new_cluster", kind="cleared", share=0.04)]
+    new = [alert("p1:d1", 340, "new_cluster", severity="info", share=share) for share in shares]
+    for number, (_, each) in enumerate(new):
+        each["cluster"], each["key"] = f"p1:d1/1/{7 + number}", f"{each['key']}{number}"
+    cleared = [(kind, {**each, "kind": "cleared", "seq": 900, "evidence": {"share": 0.04}}) for kind, each in new]
+    changed = [*again(300, 0.0, load=(0.6, 50.0)), *new, *cleared]
     night, nameless, burst = again(700, 1.0, heat=(1.0, 5.0)), again(1_000, 0.0), again(1_100, 0.0, noise=(9.0, 1.0))
     of_burst, of_change = incidents(*changed, *night, *nameless, *burst, streams=1)
-    assert [(row_of(each)[1], each["signs"]) for each in (of_burst, of_change)] == [("over", 1), ("learned", 4)]
-    vanished = output("cluster_events", "p1:d1", 1_200, kind="vanished", cluster="p1:d1/1/7", after=[], before=[])
-    assert row_of(incidents(*changed, vanished, streams=1)[0])[1] == "over"
+    states = [(row_of(each)[1], each["signs"]) for each in (of_burst, of_change)]
+    assert states == [("over", 1), ("learned", 3 + len(shares))]
+    vanished = [
+        output("cluster_events", "p1:d1", 1_200, kind="vanished", cluster=each["cluster"], after=[], before=[])
+        for _, each in new
+    ]
+    assert row_of(incidents(*changed, *vanished, streams=1)[0])[1] == "over"
 
 
 def test_a_drift_that_settled_is_learned_until_the_next_one_and_one_that_recovered_is_over():

@@ -281,6 +281,13 @@ def test_a_drift_within_what_a_stream_became_while_its_alert_was_open_is_of_that
     assert len(incidents(opened, cleared, drift(NAMES[1], 900, load=(100.0, 255.0)), streams=6)) == count
 
 
+@pytest.mark.parametrize(("feature", "minute", "count"), [("heat", 610, 1), ("load", 610, 2), ("heat", 1_100, 2)])
+def test_the_first_drift_soon_after_what_broke_is_of_that_in_what_its_alert_has_not_named(feature, minute, count):
+    broke = named(alert(NAMES[1], 300, unlike=15.0, records=15.0), load=(260.0, 70.0))
+    learned = named(alert(NAMES[1], 460, kind="cleared", unlike=15.0, records=15.0, outside=1.0), load=(260.0, 70.0))
+    assert len(incidents(broke, learned, drift(NAMES[1], minute, **{feature: (2.0, 9.0)}), streams=6)) == count
+
+
 @pytest.mark.parametrize(("others", "streams"), [(2, [5]), (1, [3]), (0, [3])])
 def test_alerts_that_name_nothing_are_of_a_change_where_most_streams_are_unlike_at_that_time(others, streams):
     known = [emerged(f"p{n % 2}:d{n}", 20, 0, load=2.0) for n in range(8)]

@@ -7,7 +7,16 @@ from math import inf
 from statistics import median
 
 import pytest
-from resonance.pipeline.incidents.grouping import BESIDE, ECHO_SECONDS, GAP_RECORDS, MANY, WHOLE, Episode, episodes
+from resonance.pipeline.incidents.grouping import (
+    BESIDE,
+    ECHO_SECONDS,
+    GAP_RECORDS,
+    MANY,
+    WHOLE,
+    WINDOW_RECORDS,
+    Episode,
+    episodes,
+)
 from resonance.pipeline.incidents.merging import without_earlier
 from resonance.pipeline.incidents.signs import Move, Sign, Value
 
@@ -26,6 +35,11 @@ class PlainEpisode(Episode):
             return self._is(any(each.key == sign.continues for each in self.signs), "continues")
         self._is(self.is_lone and self._is_other(sign), "other")
         return self._is(super().takes(sign), "echoes" if self._echoes(sign) else sign.rule)
+
+    def begins(self, sign):
+        is_far = any(abs(each.value - each.usual) > each.high - each.low for each in self.values.values())
+        is_near = abs(self._known - sign.onset) <= WINDOW_RECORDS * self.pace and self._known < inf
+        return bool(sign.continues) and self._is(is_far and is_near and Episode.takes(self, sign), "begins")
 
     def has_shown(self, sign):
         if sign.continues:
@@ -53,8 +67,9 @@ def plain_episodes(signs, paces):
     found = {}
     for sign in signs:
         own = found.setdefault(sign.place, [])
-        fitting = [each for each in own if each.takes(sign)]
-        shown = [each for each in own if each.has_shown(sign)]
+        begun = [each for each in own if each.begins(sign)]
+        fitting = begun or [each for each in own if each.takes(sign)]
+        shown = [each for each in own if not begun and each.has_shown(sign)]
         if shown and not any(each is one for each in shown for one in fitting):
             shown[-1].later.append(sign)
             continue
@@ -110,7 +125,7 @@ def test_episodes_are_those_of_a_comparison_of_each_sign_with_all_before():
             (each.began, each.place, each.signs, each.later) for each in plain
         ]
     rules = {"unlike", "drift", "new_cluster", "silent", "one_cluster"}
-    branches = rules | {"continues", "echoes", "continues later", "later", "swings", "other"}
+    branches = rules | {"begins", "continues", "echoes", "continues later", "later", "swings", "other"}
     assert {each for each in branches if BRANCHES[each] < 10} == set()
 
 
