@@ -90,7 +90,7 @@ def test_what_happens_to_three_machines_is_seen(outputs):
 
 def test_a_replay_into_a_folder_lists_what_happened(folder):
     shown = " ".join((folder / "shown").read_text().split())
-    assert "p1:m07: broke 2026-03-06 00:00:00, pressure 30, usually 6.2" in shown
+    assert "p1:m07: broke 2026-03-06 00:00:00, pressure 37.8, usually 6.2" in shown
 
 
 def test_what_happened_is_three_incidents(outputs):

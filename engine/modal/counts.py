@@ -9,6 +9,7 @@ Theory", 1962).
 import numpy as np
 from resonance.engine.modal.layout import LONGEST
 from resonance.kernels.arithmetic import exp_minus, inline, jit, log
+from resonance.kernels.ordering import put_in_order
 
 STALE = 20.0
 """Records that a landmark should have had since its last one, from which it goes before others of its cluster."""
@@ -132,11 +133,7 @@ def begin_pauses(model, i, inside, clock):
         # Most records are landmarks as yet.
         came = np.empty(count, dtype=np.int64)
         for a in range(count):
-            number, at = model.id[i if a == 0 else model.listed[i, a - 1]], a
-            while at > 0 and came[at - 1] > number:
-                came[at] = came[at - 1]
-                at -= 1
-            came[at] = number
+            put_in_order(came, a, model.id[i if a == 0 else model.listed[i, a - 1]])
         squares, before = 0.0, -1
         for number in came:
             squares += float(number - before) ** 2

@@ -1,8 +1,10 @@
 """How dense the stream is around each landmark: records counted in a ball, by the ball's volume."""
 
 import numpy as np
-from resonance.engine.modal.counts import begin_pauses, counted, keep_variation, length, variation
+from resonance.engine.modal.counts import begin_pauses, counted, is_walk, keep_variation, length, variation
+from resonance.engine.modal.graph import is_young
 from resonance.kernels.arithmetic import exp_minus, fma, inline, jit, log
+from resonance.kernels.ordering import put_in_order
 
 _JUMP = 3.3
 """Logarithm of the growth in volume from one neighbour to the next that ends a ball: beyond it lies something else.
@@ -22,6 +24,9 @@ _LARGER = 2.0
 """How many times larger it has to be."""
 _FEWEST = 3
 """Neighbours in a ball however far they are."""
+_ISOLATED, _MIN_ISOLATED = 2.0, 3.0
+"""Logarithm of how many times as large a volume a neighbour of a young model is too far away for, and the least such
+squared distance: of 12 lone clusters of many shapes, with 1 to 24 dimensions, one or none had two for a while."""
 _CLOSED = 1.0 + 2.0**-40
 """A ball is a little larger than the squared distance of its last neighbour, who is inside."""
 _SMALLEST = 1e-290
@@ -63,21 +68,48 @@ def _jump(dimension):
 
 
 @jit
-def _dimension_of_most(model, rules):
-    """Return the dimension, or the median by the first three neighbours of all landmarks where that is much larger.
-
-    Where clusters have few landmarks, balls that reach into the next one make the mean over all neighbours smaller.
-    """
+def _median_dimension(model, rules, fewest):
+    """Return the dimension by the first three neighbours of all landmarks, in the median; 0 for fewer landmarks."""
     growth, known = np.empty(model.landmarks), 0
     for i in range(model.landmarks):
         first, second, third = model.gap[i, 0], model.gap[i, 1], model.gap[i, 2]
         if 0.0 < first < third < np.inf:
             growth[known] = (third / first) * (third / second)
             known += 1
-    if known < _KNOWN:
-        return model.dimension[0]
-    median = min(float(rules.d), 2.0 * _MEDIAN / log(np.median(growth[:known])))
+    return min(float(rules.d), 2.0 * _MEDIAN / log(np.median(growth[:known]))) if known >= fewest else 0.0
+
+
+@jit
+def _dimension_of_most(model, rules):
+    """Return the dimension, or that in the median where it is much larger.
+
+    Where clusters have few landmarks, balls that reach into the next one make the mean over all neighbours smaller.
+    """
+    median = _median_dimension(model, rules, _KNOWN)
     return median if median > _LARGER * model.dimension[0] else model.dimension[0]
+
+
+@jit
+def _isolation(model, rules):
+    """Return how many times as far as neighbours lie around it one is in no ball, squared; infinite for no such.
+
+    Only of a young model: clusters of few records have too few neighbours of their own for a jump to show. Not of a
+    stream that walks: what it has yet to cross is no gap.
+    """
+    if not is_young(model) or is_walk(model) or model.landmarks <= rules.neighbours:
+        return np.inf
+    dimension = _median_dimension(model, rules, rules.neighbours + 1)
+    return max(_MIN_ISOLATED, 1.0 / exp_minus(2.0 * _ISOLATED / max(1.0, dimension if dimension > 0.0 else rules.d)))
+
+
+@jit
+def _gap_around(model, rules, i):
+    """Return the median squared distance to the second neighbour, of a landmark and its neighbours."""
+    ordered = np.empty(rules.neighbours + 1)
+    ordered[0] = model.gap[i, 1]
+    for a in range(rules.neighbours):
+        put_in_order(ordered, a + 1, model.gap[model.listed[i, a], 1])
+    return ordered[rules.neighbours // 2]
 
 
 @inline
@@ -120,12 +152,17 @@ def measure_balls(model, rules, radius2, inside):
     balls of clusters end at a gap or reach over one.
     """
     count, gaps = model.landmarks, model.gap
-    jump = _jump(_dimension_of_most(model, rules))
+    jump, isolation = _jump(_dimension_of_most(model, rules)), _isolation(model, rules)
     total, terms, cut = 0.0, 0, 0
     for i in range(count):
         gap = gaps[i]
         radius2[i], inside[i] = _reach_of_ball(gap, rules.neighbours, jump)
         cut += _is_cut(model, rules, i, inside[i], jump)
+        if isolation < np.inf:
+            far = isolation * _gap_around(model, rules, i)
+            while inside[i] > 1 and gap[inside[i] - 1] > far:
+                inside[i] -= 1
+            radius2[i] = gap[inside[i] - 1] * _CLOSED
         last = inside[i]
         if last >= 5 and gap[0] > 0.0:
             # One logarithm, of the product; one that overflows counts as the largest.

@@ -61,10 +61,11 @@ class Modal(SingleModelEngine):
     """
 
     name: ClassVar[str] = "modal"
-    revision: ClassVar[int] = 14
+    revision: ClassVar[int] = 15
     # The second read its first 200 records more seldom, the third counted no pauses, the fifth knew not what is usual,
     # the sixth counted no steps, the seventh and the eighth divided many clusters more seldom, the tenth later;
-    # the eleventh joined what comes in turns sooner, the twelfth kept all landmarks, the thirteenth joined more.
+    # the eleventh joined what comes in turns sooner, the twelfth kept all landmarks, the thirteenth joined more; the
+    # fourteenth found its first clusters later.
     oldest: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     criteria = CRITERIA

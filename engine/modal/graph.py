@@ -6,6 +6,10 @@ from resonance.kernels.ordering import root_of
 
 _GOES_ON = 0.5
 """Share of the records that a cluster needs with which one goes on."""
+YOUNG = 200
+"""Records up to which a model is young: a few that are far from all others are a cluster."""
+_FEW, _SHARE = 4.0, 1.0 / 14.0
+"""Records, and share of those learned, that are enough for a cluster then."""
 
 
 @jit
@@ -15,10 +19,18 @@ def reaches(model, rules):
 
 
 @inline
+def is_young(model):
+    """Whether few records were learned as yet."""
+    return model.learned <= YOUNG
+
+
+@inline
 def least_records(model, rules, known):
     """Return the records that a group needs: fewer where a cluster goes on in it, whose first ones were halved."""
-    faded = model.learned > 2 * rules.memory
-    return rules.min_cluster_records * (_GOES_ON if known and faded else 1.0)
+    changes, least = model.learned > 2 * rules.memory, float(rules.min_cluster_records)
+    if is_young(model):
+        changes, least = True, min(least, max(_FEW, _SHARE * model.learned))
+    return least * (_GOES_ON if known and changes else 1.0)
 
 
 @jit

@@ -4,6 +4,7 @@ import numpy as np
 from resonance.engine.modal.answers import UNUSUAL, answer, is_novel, measure_usual, name_outside
 from resonance.engine.modal.counts import STALE, is_stale, keep_variation, length, missed, moves, variation
 from resonance.engine.modal.density import logarithm, measure_ball, squared_change
+from resonance.engine.modal.graph import is_young
 from resonance.engine.modal.nearest import (
     UNFILLED,
     enter_cells,
@@ -272,12 +273,12 @@ def measure_anew(model, rules, room):
     measure_usual(model)
 
 
-_FIRST, _OFTEN, _LATER, _SELDOM = 25, 100, 250, 1000
-"""Records from one reading to the next: in the first 200, where most differ, 1,000, 10,000, and then, of so many
-landmarks each."""
+_SOON, _FIRST, _OFTEN, _LATER, _SELDOM = 4, 25, 100, 250, 1000
+"""Records from one reading to the next: in the first 200, where most differ, at least and at most, 1,000, 10,000, and
+then, of so many landmarks each."""
 _READ = 1024
 _READINGS = 8
-"""A reading comes, however many landmarks, after one in so many of all records: new ones show more soon."""
+"""A reading comes, however many landmarks and in the first records, after one in so many of all: new ones show more."""
 _STEPS = 4096
 """Steps from record to record after which those so far count half."""
 
@@ -293,8 +294,8 @@ def is_due(model, rules):
     since = n - model.read
     every = _OFTEN if n <= 1000 else _LATER
     # Of records that repeat a few say less.
-    if n <= 200 and 2 * model.clock > n:
-        every = _FIRST
+    if is_young(model) and 2 * model.clock > n:
+        every = max(_SOON, min(_FIRST, n // _READINGS))
     if n > 10_000:
         every = max(_SELDOM, min(_SELDOM * model.budget // _READ, n // _READINGS))
     return since >= every or (since >= _OFTEN and model.unplaced >= rules.min_cluster_records)

@@ -15,10 +15,10 @@ from resonance.engine.prepare.scaling import Described, bent_grain, sinh_and_slo
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import MAX_RECORDS, require
 
-REVISION: Final = 7
+REVISION: Final = 8
 """Raised with every change that alters prepared bits, or the members of a state."""
 
-FIRST_RECORDS: Final = 25
+FIRST_RECORDS: Final = 16
 """Records that a first scale is taken from, where the engine can go on with another one: it answers from then on."""
 
 _KIND = "prepare"
@@ -86,7 +86,7 @@ class Preparation:
         when they are back near the range of the warm-up that is taken again. The next change within 100,000 records of
         a turn covers both places, if that is at most 50 times as wide as either. Not of categories, of features that
         are bent, or that have two values at most or one in nine tenths of those 200. See `rescale`. A warm-up of more
-        than 25 records has a first scale by then, where more than half of them differ: `freeze` learns it from 25, and
+        than 16 records has a first scale by then, where more than half of them differ: `freeze` learns it from 16, and
         `rescale` the scale that stays from all.
 
     Raises

@@ -186,7 +186,7 @@ class PrepareSection(Section):
     """What becomes [0, 1]: the 1st to 99th percentile of the first records (``warmup``), `ranges` (``given``), or
     nothing (``none``, the default of sparse records)."""
     warmup_records: OptionalCount = Field(default=None, ge=1, le=1_000_000)
-    """First records of a stream, which give its scale; else 200, or 500 if projected. With ``rescale`` the first 25 of
+    """First records of a stream, which give its scale; else 200, or 500 if projected. With ``rescale`` the first 16 of
     them give one that serves until then."""
     project: Project = "auto"
     """Principal axes that replace the features, 1 to 64; 0: none. ``auto``: 16 from 33 features on, unless the engine

@@ -355,17 +355,37 @@ class PlainModal:
     def _jump(self, dimension):
         return max(2.25, 1.0 / exp_minus(2.0 * 3.3 / dimension)) if dimension > 0.0 else 2.25
 
-    def _dimension_of_most(self):
-        """Return the dimension of most places where it is much larger than that of the last reading."""
+    def _is_young(self):
+        return self.n <= 200
+
+    def _median_dimension(self, fewest):
+        """Return the dimension by the first three neighbours, in the median; 0 for few landmarks."""
         growth = []
         for i in range(len(self.landmarks)):
             first, second, third = ([gap for gap, _ in self._neighbours(i)] + 3 * [np.inf])[:3]
             if 0.0 < first < third < np.inf:
                 growth.append((third / first) * (third / second))
-        if len(growth) < 30:
-            return self.dimension
-        median = min(float(len(self.previous)), 2.0 * 1.678 / log(np.median(growth)))
+        d = float(len(self.previous))
+        return min(d, 2.0 * 1.678 / log(np.median(growth))) if len(growth) >= fewest else 0.0
+
+    def _dimension_of_most(self):
+        """Return the dimension of most places where it is much larger than that of the last reading."""
+        median = self._median_dimension(30)
         return median if median > 2.0 * self.dimension else self.dimension
+
+    def _without_isolated(self, balls):
+        """Leave out of the balls of a young model what is far from their landmark beside what is around it."""
+        if not self._is_young() or self._walks() or len(self.landmarks) <= self.p.neighbours:
+            return balls
+        dimension = self._median_dimension(self.p.neighbours + 1) or float(len(self.previous))
+        times = max(3.0, 1.0 / exp_minus(2.0 * 2.0 / max(1.0, dimension)))
+        left = []
+        for i, (_, inside) in enumerate(balls):
+            around = [i, *(j for _, j in self._neighbours(i))]
+            far = times * sorted(self._neighbours(j)[1][0] for j in around)[self.p.neighbours // 2]
+            near = [(gap, j) for at, (gap, j) in enumerate(inside) if at == 0 or gap <= far]
+            left.append((near[-1][0] * (1.0 + 2.0**-40), near))
+        return left
 
     def _is_cut(self, i, inside, dimension):
         """Whether the ball of a landmark in a cluster ends at a gap, or reaches over one."""
@@ -483,7 +503,7 @@ class PlainModal:
     def _read_if_due(self):
         since = self.n - self.read
         seldom = max(1000, min(1000 * self.budget // 1024, self.n // 8))
-        often = 25 if 2 * self.clock > self.n else 100
+        often = max(4, min(25, self.n // 8)) if 2 * self.clock > self.n else 100
         every = next(e for most, e in ((200, often), (1000, 100), (10_000, 250), (np.inf, seldom)) if self.n <= most)
         if since >= every or (since >= 100 and self.unplaced >= self.p.min_cluster_records):
             self._read()
@@ -492,6 +512,7 @@ class PlainModal:
         most = self._dimension_of_most()
         balls = [self._ball(i, most) for i in range(len(self.landmarks))]
         cut = sum(self._is_cut(i, inside, most) for i, (_, inside) in enumerate(balls))
+        balls = self._without_isolated(balls)
         self.dimension = self._measure(balls)
         self.over = self._overdispersion()
         logs = self._densities(balls)
@@ -611,7 +632,10 @@ class PlainModal:
         return left
 
     def least(self, *, known):
-        return self.p.min_cluster_records * (0.5 if known and self.n > 2 * self.p.memory else 1.0)
+        least = float(self.p.min_cluster_records)
+        if self._is_young():
+            least = min(least, max(4.0, (1.0 / 14.0) * self.n))
+        return least * (0.5 if known and (self._is_young() or self.n > 2 * self.p.memory) else 1.0)
 
     def _relations(self, groups):
         """Return mass by cluster and group, the heir of each cluster, and the cluster where each group comes from."""

@@ -43,13 +43,16 @@ def test_clusters_far_apart_are_found_as_soon_as_each_has_the_records_of_a_clust
 
 
 def test_clusters_that_touch_get_landmarks_for_the_valleys_between_them():
-    X, y = grid(40_000, 7, 5.0)
-    model = Modal()
-    model.learn(X[:30_000])
-    step = model.learn(X[30_000:])
-    assert abs(len(model.clusters()) - 49) <= 1
-    assert adjusted_rand_score(y[30_000:], step.cluster[:, 0]) > 0.9
-    assert len(step.events) <= 3
+    events = 0
+    for seed in range(3):
+        X, y = grid(40_000, 7, 5.0, seed)
+        model = Modal()
+        model.learn(X[:30_000])
+        step = model.learn(X[30_000:])
+        assert abs(len(model.clusters()) - 49) <= 1
+        assert adjusted_rand_score(y[30_000:], step.cluster[:, 0]) > 0.9
+        events += len(step.events)
+    assert events <= 3 * 3
 
 
 def test_most_of_many_clusters_that_touch_in_space_are_divided():
@@ -72,7 +75,7 @@ def test_few_clusters_keep_their_landmarks(d):
 
 def test_a_model_says_when_it_may_have_no_more_landmarks():
     model = Modal(**SMALL, max_landmarks=128)
-    model.learn(blobs(4_000, 60, 8, 0.02)[0])
+    model.learn(blobs(8_000, 60, 8, 0.02)[0])
     assert model._model.landmarks == 128
     assert model.crowded
     assert Modal.from_state(model.state()).crowded

@@ -51,6 +51,16 @@ def stable_order(values):
 
 
 @inline
+def put_in_order(ascending, count, value):
+    """Put a value in its place of `count` ascending ones; there is room for it."""
+    at = count
+    while at > 0 and ascending[at - 1] > value:
+        ascending[at] = ascending[at - 1]
+        at -= 1
+    ascending[at] = value
+
+
+@inline
 def nearest_marked(values, marks, count, far):
     """Return the first position of the smallest value whose mark is not below 0, and the value.
 

@@ -148,21 +148,21 @@ def test_the_reference_needs_no_settings(printed):
 
 
 def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(tmp_path, monkeypatch, printed):
-    (tmp_path / "own readings.csv").write_text("id,warm,wet\n" + "".join(f"r{n},{n % 7},{n % 5}\n" for n in range(20)))
+    (tmp_path / "own readings.csv").write_text("id,warm,wet\n" + "".join(f"r{n},{n % 7},{n % 5}\n" for n in range(12)))
     command = ["replay", "own readings.csv", "--output", "out", "--set", "input.features=id"]
     error = printed(run, *command, code=2).err
-    assert "none of the 20 records of own readings.csv could be used (wrong_type 20)" in error
+    assert "none of the 12 records of own readings.csv could be used (wrong_type 12)" in error
     assert "resonance produce 'own readings.csv' --dry-run --save-settings resonance.toml" in error
     # What it says is what helps, and later there are settings.
     assert run(monkeypatch, "produce", "own readings.csv", "--dry-run", "--save-settings", "resonance.toml") == 0
     assert "them: resonance produce 'own readings.csv' --dry-run\n" in printed(run, *command, code=2).err
-    assert "replayed 20 records" in printed(run, "replay", "own readings.csv", "--output", "again").out
+    assert "replayed 12 records" in printed(run, "replay", "own readings.csv", "--output", "again").out
     # Without any settings it takes them itself.
     (tmp_path / "resonance.toml").unlink()
     said = printed(run, "replay", "own readings.csv", "--output", "third")
-    assert "replayed 20 records" in said.out
+    assert "replayed 12 records" in said.out
     assert "input.features: warm, wet\n" in said.err
-    assert "1 stream in the warm-up (20 of 25 records); prepare.warmup_records has how many it takes" in said.out
+    assert "1 stream in the warm-up (12 of 16 records); prepare.warmup_records has how many it takes" in said.out
     assert "too few records of own-readings: alerts are raised from about 400 of a stream on, drift" in said.out
     assert "no incidents\n" in said.out
 

@@ -1,4 +1,4 @@
-"""A stream answers from its 25th record on, by a first scale, and keeps its clusters under the one that stays."""
+"""A stream answers from its 16th record on, by a first scale, and keeps its clusters under the one that stays."""
 
 import numpy as np
 import pytest
@@ -12,10 +12,10 @@ def made():
 
 
 def kinds(n=600, seed=0):
-    """Records of three kinds, in other units each, of which the first 25 show half of the range."""
+    """Records of three kinds, in other units each, of which the first 16 show half of the range."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(3, size=n)
-    kind[:25] = rng.integers(2, size=25)
+    kind[:16] = rng.integers(2, size=16)
     return rng.uniform(1.0, 9.0, (3, 3))[kind] * (1.0 + 0.05 * rng.normal(size=(n, 3))) * [1.0, 100.0, 1e-3], kind
 
 
@@ -24,7 +24,7 @@ def test_records_are_told_apart_long_before_the_warm_up_is_over(seed):
     X, kind = kinds(seed=seed)
     outputs = run(made(), records(X.tolist()))
     answers = payloads(outputs.assignments)
-    assert [each["status"] for each in answers] == ["warming_up"] * 25 + ["assigned"] * 575
+    assert [each["status"] for each in answers] == ["warming_up"] * 16 + ["assigned"] * 584
     found = [each["cluster"] or "" for each in answers]
     assert adjusted_rand_score(kind[100:200], found[100:200]) > 0.8
     assert adjusted_rand_score(kind[200:], found[200:]) > 0.9
@@ -42,6 +42,6 @@ def test_records_that_repeat_give_no_first_scale():
 def test_a_value_that_is_too_far_away_for_the_scale_that_stays_stays_where_it_was():
     X = np.random.default_rng(0).normal(size=(300, 3))
     # A first scale as wide as the numbers are large.
-    X[:25, 0] *= 1e150
+    X[:16, 0] *= 1e150
     outputs = run(made(), records(X.tolist()))
     assert len(outputs.assignments) + len(outputs.dead_letters) == 300
