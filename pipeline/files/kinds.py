@@ -33,18 +33,19 @@ RISES: Final = 1_000
 MOST_CLASSES: Final = 50
 """Most different values of a column that counts as a label by its name."""
 
-FEWEST_TURNS: Final = 3
-"""Steps past 360 from which numbers are a direction, whatever its name."""
-
-NEAR_NORTH: Final = 30
-"""Degrees from 0 or 360 that are near it."""
-
 _ID = re.compile(r"(.*[ ._-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
 _COUNTER = re.compile(r"(?i)index|row|nr|no|#")
 _LABEL = re.compile(
     r"(?i)(.*[ _-])?(label|target|class|truth|anomaly|outlier|novelty|change_?point|fault|failure|fraud|attack"
     r"|intrusion|outcome)(s|_?type|_?cat(egory)?)?|.*[a-z]Label"
 )
+_OF_SOMETHING = re.compile(
+    r"(?i)(?!(.*[ ._-])?(label|annotat(ion|ed)|truth|true|actual|real|gold|ground|known|expected|predict(ed|ion)"
+    r"|anomaly|outlier|novelty|fault|failure|defect|error|event|fraud|attack|intrusion|outcome|target|result|output|y|sub"
+    r"|super|multi|binary|data|value|payload|record|row|sample|meta(data)?|fields|after|body|message|properties)s?"
+    r"[ ._-]).+[ ._-](class|target)"
+)
+"""A class that is not one of the record, but of what it is about, such as that of its vehicle."""
 _COUNTED = re.compile(
     r"(?i)(.*[ _-])?(fault|failure|fraud|attack|intrusion|outlier|change_?point)s|.*(anomal|novelt)ies"
 )
@@ -91,10 +92,13 @@ _VERSION = re.compile(
     r"(?i)(.*[^a-z])?(version|ver|firmware|fw|release|build|revision)([ ._-]?(no|nr|number))?"
     r"|.*[a-z](?-i:Version|Firmware|Release|Build|Revision)"
 )
-_DIRECTION = re.compile(
-    r"(?i)(.*(direction|heading|azimuth|winddir)|(.*[ ._-])?(dir|bearing|wd|wdir|hdg))"
-    r"([ ._-]?(deg(rees)?|[0-9]+m?))?"
+_AMOUNT = re.compile(
+    r"(?i)(n|nr|no|num(ber)?|count)[ ._-](of[ ._-])?.+"
+    r"|(.*[^a-z])?(count|qty|quantity|anzahl|anz|menge|st(ue|ü)ck(zahl)?)"
+    r"|(?!(.*[^a-z])?(types|kinds|classes|modes|codes|states|statuses|flags|bits|ids|levels|grades|series)$)"
+    r".*[a-z][b-hj-rt-z]s|.*[a-z](?-i:Count|Quantity|Anzahl)"
 )
+"""What says how many there are: a noun in the plural, or a count."""
 _LATITUDE = re.compile(r"(?i)(.*[ ._-])?(lat|latitude)([ ._-]?deg(rees)?)?")
 _LONGITUDE = re.compile(r"(?i)(.*[ ._-])?(lon|long|lng|longitude)([ ._-]?deg(rees)?)?")
 
@@ -106,7 +110,7 @@ class Kinds:
         columns = seen.columns.items()
         self.ids = [path for path, column in columns if _names_records(last(path), column)]
         """Of texts or integers with the name of an id."""
-        self.labels = [path for path, column in columns if _is_label(last(path), column)]
+        self.labels = [path for path, column in columns if _is_label(path, column)]
         """Of what is known of records, such as 0 and 1, and not measured."""
         named = {*self.labels}
         flags = [path for path, column in columns if _is_flag(path, column, seen.records)]
@@ -187,17 +191,6 @@ def is_version(path: str, column: Column) -> bool:
     return bool(_VERSION.fullmatch(last(path))) and max(len(column.few), len(column.words)) <= FEW
 
 
-def is_direction(path: str, column: Column) -> bool:
-    """Return whether numbers are degrees that begin again at 360, by their name or by their steps."""
-    if not column.only(int, float) or column.low.value < 0 or not 180 < column.high.value <= 360:
-        return False
-    steps = [abs(after - before) for before, after in pairwise(column.sample)]
-    turns = sum(step >= 360 - 2 * NEAR_NORTH for step in steps)
-    # Other numbers up to 360 jump as far, but by any step.
-    small = sum(min(step, 360 - step) <= 2 * NEAR_NORTH for step in steps)
-    return bool(_DIRECTION.fullmatch(last(path))) or (turns >= FEWEST_TURNS and small >= 0.9 * len(steps))
-
-
 def positions_in(paths: Iterable[str]) -> set[str]:
     """Return the columns of latitudes and longitudes, where there are both."""
     found = [[path for path in paths if form.fullmatch(last(path))] for form in (_LATITUDE, _LONGITUDE)]
@@ -217,10 +210,15 @@ def is_constant_text(column: Column, records: int) -> bool:
     return records >= FEWEST and column.only(str) and column.present == records and len(column.words) == 1
 
 
-def is_code(column: Column, records: int) -> bool:
-    """Return whether numbers are a few integers that may name kinds: three or four, or with gaps between them."""
+def is_code(path: str, column: Column, records: int) -> bool:
+    """Return whether numbers are a few integers that may name kinds: three or four, or with gaps between them.
+
+    One to four passengers are as much an amount as none to four.
+    """
     few = column.few
     if records < FEWEST or column.kinds[float] or not 2 < len(few) <= FEW:
+        return False
+    if _AMOUNT.fullmatch(last(path)) and min(few) in (0, 1) and max(few) - min(few) == len(few) - 1:
         return False
     if column.common == 0 == column.low.value and column.same > RARELY * column.numbers and max(few) < 2 * len(few):
         return False  # How many there were, mostly none.
@@ -286,7 +284,10 @@ def _is_of(column: Column, words: Sequence[re.Pattern[str]]) -> bool:
     return is_few and all(any(map(each.fullmatch, texts)) for each in words)
 
 
-def _is_label(name: str, column: Column) -> bool:
+def _is_label(path: str, column: Column) -> bool:
+    name = last(path)
+    if column.only(str) and _OF_SOMETHING.fullmatch("_".join(parse_path(path)[-2:])):
+        return False
     few = column.only(str, int) and column.counts is not None and 1 < len(column.counts) <= MOST_CLASSES
     # With missing ones among them, whole numbers are written as 1.0.
     whole = column.only(int, float) and 1 < len(column.few) <= FEW and all(each % 1 == 0 for each in column.few)

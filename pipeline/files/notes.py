@@ -10,7 +10,8 @@ from typing import Any, Final
 from resonance.pipeline.errors import counted, some_of
 from resonance.pipeline.files.clocks import forms_together, is_rfc3339, is_time, time_forms, times_of
 from resonance.pipeline.files.date_order import forms_in_order
-from resonance.pipeline.files.kinds import Kinds, is_direction, is_version
+from resonance.pipeline.files.directions import is_direction
+from resonance.pipeline.files.kinds import Kinds, is_version
 from resonance.pipeline.files.proofs import rows_of
 from resonance.pipeline.files.rows import Columns, as_number, without_unit
 from resonance.pipeline.files.sources import SourceColumn, comes_again

@@ -9,6 +9,7 @@ from resonance.pipeline.config.file import as_toml, written
 from resonance.pipeline.errors import some_of
 from resonance.pipeline.files.clocks import is_rfc3339, times_of
 from resonance.pipeline.files.counters import grows_within, jumping_back
+from resonance.pipeline.files.directions import is_direction
 from resonance.pipeline.files.explained import explaining, no_products
 from resonance.pipeline.files.identities import named_by, same_for_each
 from resonance.pipeline.files.kinds import (
@@ -18,7 +19,6 @@ from resonance.pipeline.files.kinds import (
     is_constant,
     is_constant_text,
     is_counter,
-    is_direction,
     is_marked,
     is_prose,
     is_rare_flag,
@@ -212,7 +212,7 @@ def suggest(
         and (chosen is None or path in named)
         and (
             (path in {*others, *kinds.unsure} and _has_few_texts(column, seen.records))
-            or (path in left_out and (is_code(column, seen.records) or is_status(path, column, seen.records)))
+            or (path in left_out and (is_code(path, column, seen.records) or is_status(path, column, seen.records)))
         )
     }
     unique = [path for path in seen.columns if path in others and names_each(seen.columns[path], seen.records)]
@@ -313,7 +313,7 @@ def _left_out(
             found[path] = "where it is"
         elif reason := named_by(seen, path):
             found[path] = reason
-        elif is_code(column, seen.records):
+        elif is_code(path, column, seen.records):
             found[path] = f"{len(column.few)} different integers, which may name kinds"
         elif is_status(path, column, seen.records):
             found[path] = f"{len(column.few)} different integers, a status or a quality by its name"

@@ -37,6 +37,40 @@ def test_a_single_column_of_0_and_1_is_taken_for_a_label_but_errors_and_several_
     assert (labels(flags), noted(flags).features) == ([], ["broke", "load", "heat", "door"])
 
 
+@pytest.mark.parametrize("name", ["class", "true_class", "anomaly_class", "fault_type", "labels", "target"])
+def test_texts_are_labels_where_their_name_says_so(name):
+    assert labels([measured(**{name: "abc"[n % 3]}) for n in range(300)]) == [name]
+    assert labels([measured(truth={"class": "abc"[n % 3]}) for n in range(300)]) == ["truth.class"]
+
+
+@pytest.mark.parametrize("name", ["vehicle_class", "service class", "asset.class", "sales-target", "vehicle_type"])
+@pytest.mark.parametrize("kinds", ["ab", "abcd"])
+def test_a_class_of_what_a_record_is_about_is_a_category_and_no_label(name, kinds):
+    outer, _, inner = name.rpartition(".")
+    own = [DRAW.choice(kinds) for _ in range(600)]
+    rows = [measured(**({outer: {inner: each}} if outer else {name: each})) for each in own]
+    found = noted(rows)
+    assert (labels(rows), found.left_out, found.categories) == ([], {}, {name: sorted(kinds)})
+    assert str(found.findings[-1]).endswith("so a change in it is not seen; prepare.categories takes it)")
+
+
+@pytest.mark.parametrize(
+    "name", ["passengers", "Lifts", "open_tickets", "n_doors", "num_of_axles", "bedCount", "Anzahl"]
+)
+@pytest.mark.parametrize("first", [0, 1])
+def test_how_many_there_are_is_a_feature_however_few_there_may_be(name, first):
+    for most in (3, 4, 6):
+        assert name in noted([measured(**{name: DRAW.randrange(first, most + 1)}) for _ in range(900)]).features
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [("passengers", (2, 7, 40)), ("mode", (1, 2, 3)), ("gas", (1, 2, 3)), ("axis", (0, 1, 2)),
+                         ("modes", (1, 2, 3)), ("status_codes", (1, 2, 3)), ("class_bits", (0, 1, 2))]
+)  # fmt: skip
+def test_other_few_integers_may_name_kinds(name, values):
+    assert name in noted([measured(**{name: DRAW.choice(values)}) for _ in range(900)]).left_out
+
+
 def test_counts_of_failures_are_measured_and_a_shift_names_something():
     rows = [measured(auth_failures=max(n % 97 - 93, 0), shift=1 + n // 8 % 2) for n in range(2_000)]
     assert (labels(rows), noted(rows).features) == ([], ["auth_failures", "load", "heat"])
