@@ -49,6 +49,9 @@ _MADE = re.compile(
 )
 """What is made, or how: the machine is set for it."""
 
+_PROGRAM = re.compile(r"(?i)(.*[^a-z])?program(me|m)?([ ._-]?(id|name|no|nr|number|code))?")
+"""What may be a recipe, or the step that a machine is at."""
+
 _CATEGORY = re.compile(
     r"(?i)(.*[^a-z])?(currency|method|mode|modus|status|state|zustand|type|typ|kind|art|class|klasse|category|kategorie"
     r"|result|ergebnis|outcome|code|scheme|country|land|version|firmware|release|level|severity|priority|reason|grund"
@@ -83,10 +86,10 @@ def actor_of(seen: FileSurvey, kinds: Kinds, paths: Sequence[str]) -> tuple[str,
     return unsure
 
 
-def made_by(seen: FileSurvey, kinds: Kinds, sources: Sequence[str]) -> tuple[str, str] | None:
-    """Return the column of what is made, which explains most of a number of each source, and what it explains."""
+def made_by(seen: FileSurvey, kinds: Kinds, sources: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the columns of what is made, that of the fewest names first, and what they explain of each source."""
     found = [each for each in explaining(seen, kinds, sources) if _MADE.fullmatch(last(each[0]))]
-    return max(found, key=lambda each: -len(seen.columns[each[0]].counts or ()), default=None)
+    return sorted(found, key=lambda each: len(seen.columns[each[0]].counts or ()))
 
 
 def is_kind(path: str) -> bool:
@@ -97,6 +100,11 @@ def is_kind(path: str) -> bool:
 def is_actor(path: str) -> bool:
     """Return whether a column is called like who does something, or like one of several machines."""
     return bool(_ACTOR.fullmatch(last(path)))
+
+
+def is_product(path: str) -> bool:
+    """Return whether a column is called like what is made, and not like a program, which may be a step of it."""
+    return bool(_MADE.fullmatch(last(path))) and not _PROGRAM.fullmatch(last(path))
 
 
 def no_products(paths: Sequence[str]) -> tuple[str, ...]:

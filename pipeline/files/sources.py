@@ -12,6 +12,7 @@ from resonance.pipeline.files.clocks import is_time_of_day, times_of
 from resonance.pipeline.files.explained import actor_of, made_by
 from resonance.pipeline.files.kinds import Kinds, grows, is_constant, is_counter, is_marked, last
 from resonance.pipeline.files.numbered import is_numbered
+from resonance.pipeline.files.phases import is_phase
 from resonance.pipeline.files.proofs import (
     ALIKE,
     begins_again,
@@ -43,6 +44,12 @@ GOES_ON: Final = 0.1
 
 STAYS: Final = 0.5
 """The same of a step to a record of its own much later: what is near those is no course, but a level."""
+
+STAYS_ON: Final = 0.25
+"""Part of the file from which on a name that comes and goes is that of a device."""
+
+ANSWERED: Final = 400
+"""Records of a stream from which on alerts are raised."""
 
 CHANCE: Final = 20
 """Pairs of records of one time that two columns would name alike by chance, at least, where they name none alike."""
@@ -116,15 +123,23 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
 def _with_what_is_made(seen: FileSurvey, kinds: Kinds, found: SourceColumn) -> SourceColumn:
     """Return the columns with that of what is made, where it explains most of a number and enough records have each.
 
-    An oven is set for each recipe: to a model of the oven alone each of them is another state.
+    An oven is set for each recipe: to a model of the oven alone each of them is another state. Of the states that a
+    machine goes through it has one model.
     """
-    made = made_by(seen, kinds, found.paths)
-    if made is None or not comes_again(seen, (*found.paths, made[0])):
-        return found
-    alone, each = shlex.join(Columns(key=found.paths).options), " and ".join(found.paths)
-    says = f"{made[0]} explains {made[1]} in each {each}"
-    reason = f"{says}; {found.reason}; {alone} alone gives all of them one model"
-    return SourceColumn((*found.paths, made[0]), reason, found.certain)
+    each = " and ".join(found.paths)
+    several = made_by(seen, kinds, found.paths)
+    states = [made for made in several if is_phase(seen, made[0], found.paths)]
+    made = next((made for made in several if made not in states), None)
+    if made is not None and each_has_enough(seen, (*found.paths, made[0])):
+        alone = shlex.join(Columns(key=found.paths).options)
+        says = f"{made[0]} explains {made[1]} in each {each}"
+        reason = f"{says}; {found.reason}; {alone} alone has one model of each {each}, whatever its {made[0]} is"
+        return SourceColumn((*found.paths, made[0]), reason, found.certain)
+    if states:
+        path, what = states[0]
+        state = f"{path}, which explains {what}, is taken as the state of each {each}, with one model for all states"
+        return SourceColumn(found.paths, f"{found.reason}; {state}", found.certain)
+    return found
 
 
 def _as_tags(seen: FileSurvey, found: SourceColumn | None, paths: Sequence[str]) -> SourceColumn | None:
@@ -172,7 +187,9 @@ def _source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
             if reason := _divides(seen, records, path, clock):
                 # Of files of sites that are joined, the machines.
                 finer = next((each for each in reversed(named) if is_within(seen, each, path)), path)
-                if not begins_again(seen, path, clock) and (lasting := _lasting(seen, finer, paths)):
+                lasting = None if begins_again(seen, path, clock) else _lasting(seen, finer, paths)
+                # A site with the records of several devices at each time is no source, as long as these stay.
+                if lasting and (not _stay(seen, finer) or _divides(seen, records, lasting, clock)):
                     return SourceColumn((lasting,), f"those of {finer} come and go", True)
                 return SourceColumn((finer,), reason if finer == path else f"each of one {path}; {reason}", True)
     for clock in clocks:
@@ -286,6 +303,18 @@ def _lasting(seen: FileSurvey, path: str, others: Sequence[str]) -> str | None:
     return max(wider, key=lambda each: len(seen.columns[each].counts or ()), default=None)
 
 
+def _stay(seen: FileSurvey, path: str) -> bool:
+    """Return whether names that come and go are those of devices, such as on hire, and not of orders or of pods.
+
+    Each of them has enough records for a model of its own, or is there for a good part of the file.
+    """
+    places: defaultdict[Any, list[int]] = defaultdict(list)
+    for at, name in enumerate(values_of(seen.spaced, path)):
+        places[name].append(at)
+    usual = median(own[-1] - own[0] for own in places.values())
+    return comes_again(seen, [path]) or usual >= STAYS_ON * len(seen.spaced)
+
+
 def _is_clock(column: Column, records: int) -> bool:
     # What stays the same over hundreds of records is no clock, but may name an experiment.
     return (is_counter(column, records) or grows(column, records)) and 100 * column.changes > records
@@ -311,6 +340,14 @@ def comes_again(seen: FileSurvey, paths: Sequence[str], each: int = COMES_AGAIN)
         begun = 1 + max(column.runs for column in columns)
         count = max(count, begun if 2 * begun < seen.records else 0)
     return 0 < each * count <= seen.records
+
+
+def each_has_enough(seen: FileSurvey, paths: Sequence[str]) -> bool:
+    """Return whether there are enough records for models of several columns together, but for less than a third."""
+    rows = list(rows_in(seen.spaced, paths))
+    counts = Counter(rows).values()
+    lacking = sum(count * seen.records < ANSWERED * len(rows) for count in counts)
+    return comes_again(seen, paths) and 3 * lacking < len(counts)
 
 
 def _divides(seen: FileSurvey, records: Sequence[dict[str, Any]], path: str, clock: str) -> str:

@@ -38,8 +38,9 @@ from resonance.pipeline.files.notes import (
     noted_as_numbers,
     notes_on,
 )
+from resonance.pipeline.files.phases import is_phase
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.files.sources import comes_again, source_of
+from resonance.pipeline.files.sources import comes_again, each_has_enough, source_of
 from resonance.pipeline.files.survey import FEW, MAX_NAMES, Column, FileSurvey
 from resonance.pipeline.files.unused import too_many, unused_in
 from resonance.pipeline.json_paths import escaped, parse_path
@@ -243,12 +244,15 @@ def suggest(
 
 
 def _explaining(seen: FileSurvey, kinds: Kinds, key: Sequence[str], texts: Sequence[str]) -> Iterator[Note]:
-    """Yield a note on each column of texts that is left out and explains most of a feature."""
-    for path, what in explaining(seen, kinds, [each for each in key if each in seen.columns]):
-        if path in texts:
+    """Yield a note on each column of texts that is left out and explains most of a feature, and is no state."""
+    known = [each for each in key if each in seen.columns]
+    for path, what in explaining(seen, kinds, known):
+        if path in texts and not is_phase(seen, path, known):
             option = shlex.join(Columns(key=(*key, path)).options)
-            how = "so another one of it is a change of these"
-            yield Note(f"{path} explains {what}, {how}; to compare each with itself alone: {option}")
+            compared = f"to compare each with itself alone: {option}"
+            if known and not each_has_enough(seen, (*known, path)):
+                compared = f"too few records of each {' and '.join((*known, path))} for a model of its own"
+            yield Note(f"{path} explains {what}, so another one of it is a change of these; {compared}")
 
 
 def _values_of(column: Column, is_number: bool = False) -> list[str]:

@@ -91,7 +91,7 @@ def test_what_a_machine_makes_is_a_part_of_the_key_where_it_explains_most_of_a_n
     found = source(rows)
     assert found.paths == ("oven", path) and found.certain
     assert re.match(f"{path} explains 9[0-9] % of heat in each oven; at comes again", found.reason)
-    assert found.reason.endswith("; --key oven alone gives all of them one model")
+    assert found.reason.endswith(f"; --key oven alone has one model of each oven, whatever its {path} is")
     suggestion = suggest(surveyed(rows))
     assert suggestion.left_out["total"] == "counts up or down for each oven: a clock, a meter or a tank"
     (note,) = [note for note in suggestion.notes if note.change.key]

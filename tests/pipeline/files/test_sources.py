@@ -191,6 +191,35 @@ def test_what_names_that_come_and_go_are_of_is_the_source():
     assert source([{**row, "app": "a"} for row in rows]).paths == ("pod",)
 
 
+def hired(spans, days=28, each_day=60, silent=None):
+    """Return the records of cranes, four on each site, which are hired from one day to another."""
+    rows = []
+    for n in range(days * each_day):
+        for crane, (begin, end) in enumerate(spans):
+            is_silent = crane == silent and n >= 0.6 * days * each_day
+            if begin <= n / each_day < end and not is_silent:
+                rows.append(measured(at=stamp(n), crane_id=f"TC-{100 + crane}", site=f"S{crane // 4}"))
+    return rows
+
+
+# A few cranes of each site are there all the time.
+HIRED = [(0, 28) if n % 4 == 3 else (n % 9, n % 9 + 9 + n % 5) for n in range(24)]
+
+
+@pytest.mark.parametrize("silent", [None, 3, 7])
+@pytest.mark.parametrize("each_day", [20, 60])
+def test_devices_on_hire_are_sources_and_no_site_with_several_of_their_records_at_a_time(each_day, silent):
+    rows = hired(HIRED, each_day=each_day, silent=silent)
+    assert source(rows) == (("crane_id",), "at comes again, but not with the same one of 24", True)
+    assert source(hired([(0, 28)] * 24, each_day=each_day, silent=silent)).paths == ("crane_id",)
+
+
+@pytest.mark.parametrize("each", [20, 700])
+def test_what_has_one_record_at_a_time_is_the_source_of_ids_that_come_and_go_whatever_they_have(each):
+    rows = [measured(at=stamp(n), service=f"s{k}", pod_id=f"s{k}-{n // each}") for n in range(2_800) for k in range(5)]
+    assert source(rows) == (("service",), "those of pod_id come and go", True)
+
+
 def test_hosts_that_begin_connections_are_sources_and_a_start_is_a_time():
     rows = [
         measured(start=1.77e9 + n + DRAW.random(), src_ip=f"10.0.0.{DRAW.randrange(8)}", dst_ip=f"10.1.0.{n % 9}")
