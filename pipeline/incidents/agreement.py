@@ -28,13 +28,16 @@ def fits_values(moves: Mapping[str, Move], values: Mapping[str, Value]) -> float
     return same / min(len(moves), len(values))
 
 
-def are_alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
+def are_alike(one: Mapping[str, Value], other: Mapping[str, Value], *, is_own: bool = False) -> bool:
     """Whether two records are off alike in half of the features that both name, or more."""
-    return (alike(one, other) or 0.0) >= ALIKE
+    return (alike(one, other, is_own=is_own) or 0.0) >= ALIKE
 
 
-def alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None:
-    """Return in which share of features two records are off alike; None where they have none in common."""
+def alike(one: Mapping[str, Value], other: Mapping[str, Value], *, is_own: bool = False) -> float | None:
+    """Return in which share of features two records are off alike; None where they have none in common.
+
+    Those of one stream are so only where they are at the same place.
+    """
     names = one.keys() & other.keys()
     if not names:
         return None
@@ -47,7 +50,7 @@ def alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None:
         is_near = abs(mine.usual - yours.usual) <= OWN_SCALE * ranges and abs(mine.value - yours.value) <= near
         # Or to the same side about as far, in what is usual of each.
         ways = ((each.value - each.usual) / (each.high - each.low or 1.0) for each in (mine, yours))
-        count += is_near or is_as_far(*ways)
+        count += is_near or (not is_own and is_as_far(*ways))
     return count / len(names)
 
 

@@ -7,7 +7,7 @@ from math import inf
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from resonance.pipeline.incidents.grouping import ECHO_SECONDS
+from resonance.pipeline.incidents.grouping import ABRUPT, ECHO_SECONDS
 from resonance.pipeline.incidents.signs import NewCluster, Sign, describes, seconds
 from resonance.pipeline.incidents.silences import UNREADABLE
 
@@ -18,12 +18,12 @@ Way = tuple[float, float] | None
 """What a feature was and is; None of a share, or of how features depend on each other."""
 
 
+_Next = dict[tuple[str, str], tuple[float, float]]
+"""When the next drift of a feature of a unit began, and what it was then."""
+
+
 COMPARED: Final = 20
 """Signs of a stream before and behind with which one is compared, and its newest clusters."""
-
-
-ABRUPT: Final = 0.9
-"""Share of the records that are unlike from the first one on where all of a stream is, as where it broke."""
 
 
 class Later(NamedTuple):
@@ -41,25 +41,28 @@ def ends_of(
 
     It is 0 where most of that is elsewhere since a later drift, and not back.
     """
-    found, later = dict[DriftKey, float](), dict[str, tuple[int, dict[tuple[str, str], Later]]]()
+    found, later = dict[DriftKey, float](), dict[str, tuple[int, dict[tuple[str, str], Later], _Next]]()
     for key in sorted(drifts, reverse=True):
-        version, gone = later.setdefault(key[0], (key[1], {}))
+        version, gone, following = later.setdefault(key[0], (key[1], {}, {}))
         drift, ended = drifts[key][1], settled[key][1] if key in settled else {}
         with suppress(*UNREADABLE):  # It is of no worker.
+            since, time = seconds(drift["since"]["time"] if "since" in drift else drift["time"]), seconds(drift["time"])
+            is_back = ended.get("kind") == "recovered"
+            stays = is_back and key[1] == version and _stays(drift, seconds(ended["time"]), following)
             # What recovered changed nothing, but for what went back to the place before the last.
-            events = (ended,) if ended.get("kind") == "recovered" else (drift, ended)
+            events = (drift,) if stays else (ended,) if is_back else (drift, ended)
             changed = dict(each for event in events for each in _changed(event))
             left = [(way, gone[name]) for name, way in changed.items() if name in gone and _has_left(way, gone[name])]
-            since, time = seconds(drift["since"]["time"] if "since" in drift else drift["time"]), seconds(drift["time"])
             # A drift that seems to have begun before one that it takes back was seen after that.
             over = (each.since if each.since > since else each.time for way, each in left if _is_back(way, each))
             back = sorted(over)
-            if ended.get("kind") == "recovered":
+            if is_back and not stays:
                 found[key] = seconds(ended["time"])
-            elif ended.get("kind") == "settled" and key[1] == version:
-                is_over = 2 * len(left) > len(changed)
+            elif stays or (ended.get("kind") == "settled" and key[1] == version):
+                is_over = 2 * len(left) > len(changed) and not stays
                 found[key] = back[len(back) // 2] if 2 * len(back) > len(changed) else 0.0 if is_over else inf
             gone |= {name: Later(since, time, way and way[1]) for name, way in changed.items()}
+            following |= {name: (since, way[0]) for name, way in _moved(drift)}
     return found
 
 
@@ -128,6 +131,25 @@ def _changed(event: Mapping[str, Any]) -> Iterable[tuple[tuple[str, str], Way]]:
         for each in unit["features"]:
             yield ("", each["feature"]), (float(each["before"]), float(each["after"]))
         yield from (((unit["cluster"] or "", name), None) for name in ("share", "together") if name in unit["change"])
+
+
+def _moved(drift: Mapping[str, Any]) -> Iterable[tuple[tuple[str, str], tuple[float, float]]]:
+    """Yield the features of each unit of a drift with what they were and became."""
+    for unit in drift.get("units", ()):
+        for each in unit["features"]:
+            yield (unit["cluster"] or "", each["feature"]), (float(each["before"]), float(each["after"]))
+
+
+def _stays(drift: Mapping[str, Any], ended: float, following: _Next) -> bool:
+    """Whether a drift that recovered stays, by the next ones of most of its features.
+
+    These begin nearer to where it went than to where it began, or with its end, so that nothing was as before.
+    """
+    ways = [(way, following.get(name, (inf, way[0]))) for name, way in _moved(drift)]
+    stays = [
+        since <= ended or abs(begin - after) < abs(begin - before) for (before, after), (since, begin) in ways
+    ]
+    return 2 * sum(stays) > len(stays)
 
 
 def _has_left(way: Way, later: Later) -> bool:

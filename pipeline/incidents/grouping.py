@@ -34,6 +34,9 @@ COMPARED: Final = 20
 WHOLE: Final = 0.5
 """Share of the records from which a new cluster is what the whole stream has become."""
 
+ABRUPT: Final = 0.9
+"""Share of the records that are unlike from the first one on where all of a stream is, as where it broke."""
+
 ECHO_SECONDS: Final = 2 * 86_400.0
 """Time in which a stream that has become another meets each hour of a day once more."""
 
@@ -61,7 +64,7 @@ class Episode:
     settled: float = -inf
     """When its last drift had settled, if that was later."""
     share: float = 0.0
-    """Of the new clusters that came with one record."""
+    """Of the new clusters that came with one record; of all records where a stream broke and a drift has stayed."""
     drifts: int = 0
     """How many drifts it has, without those that go on."""
     places: Places = field(default_factory=dict)
@@ -106,9 +109,8 @@ class Episode:
         self.signs.append(sign)
         self.latest = max(self.latest, sign.time)
         self.settled = max(self.settled, sign.time, sign.until)
-        if sign.share:
-            self._shares[sign.onset] = self._shares.get(sign.onset, 0.0) + sign.share
-            self.share = max(self.share, self._shares[sign.onset])
+        self._shares[sign.onset] = self._shares.get(sign.onset, 0.0) + sign.share
+        self.share = max(self.share, self._shares[sign.onset], self._share_of_break(sign))
         self.is_drift &= sign.rule == "drift"
         self.drifts += sign.rule == "drift" and not sign.continues
         self._shown |= sign.moves.keys() | sign.varies.keys()
@@ -126,6 +128,13 @@ class Episode:
             self._about = max(self._about, sign.onset)
             if sign.rule in ("unlike", "missing"):
                 self._known = min(self._known, sign.onset)
+
+    def _share_of_break(self, sign: Sign) -> float:
+        """Return the share of the records that broke where a drift shows that they have stayed so."""
+        if sign.rule != "drift" or not sign.is_learned:
+            return 0.0
+        broke = (each.unlike for each in self.signs if each.is_learned and not sign.moves.keys().isdisjoint(each.values))
+        return max((each for each in broke if each >= ABRUPT), default=0.0)
 
     @property
     def end(self) -> float:

@@ -11,9 +11,9 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.errors import minute
 from resonance.pipeline.incidents.agreement import are_close, is_as_far
 from resonance.pipeline.incidents.differences import says_nothing
-from resonance.pipeline.incidents.endings import ABRUPT, over_since
+from resonance.pipeline.incidents.endings import over_since
 from resonance.pipeline.incidents.excursions import Excursions, groups
-from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, MANY, Episode, episodes, together
+from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ABRUPT, ECHO_SECONDS, MANY, Episode, episodes, together
 from resonance.pipeline.incidents.known_places import with_news
 from resonance.pipeline.incidents.merging import again, came_first, with_fleet, with_nameless, without_earlier
 from resonance.pipeline.incidents.named_features import features_of, features_of_way
@@ -21,6 +21,8 @@ from resonance.pipeline.incidents.returns import with_ends
 from resonance.pipeline.incidents.sentences import cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
 from resonance.pipeline.incidents.signs import IN_ORDER, NewCluster, Sign, seconds, stamp
+from resonance.pipeline.incidents.states import ends_of_most
+from resonance.pipeline.incidents.states import lasting as lasting_of
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, by_kinds, rescaled
 from resonance.pipeline.records import Record
 from resonance.pipeline.stream_keys import readable
@@ -175,12 +177,7 @@ def _incident(
     elif kind == "new_kind" and before:
         kind = "back"
     alerts = [sign.key for sign in signs if sign.rule not in ("drift", "emerged")]
-    lasting = [sign for sign in signs if sign.is_open]
-    # A drift may be seen late, by the mean of what is over in all of many streams.
-    end = over_since([sign for sign in signs if not sign.is_open]) if len(group) >= MANY else 0.0
-    back = {sign.place for sign in signs if sign.is_back}
-    if all(sign.place in back and sign.moves and sign.onset <= since < end < sign.time for sign in lasting):
-        lasting = []
+    lasting, end = lasting_of(group, signs, since)
     # A fault of one stream, or another unit, that a model has learned meanwhile is one still.
     urgent = lasting if (len(group) > 1 and unit is None) or kind == "like_others" else signs
     if kind == "other":
@@ -206,12 +203,13 @@ def _incident(
     # How a drift ended says more than the record that cleared an alert before.
     ended = [sign for sign in signs if sign.rule != "unlike" or not incident["drifts"]]
     # Of many streams a few may have learned what is over for the others.
-    if is_learned := not lasting and 4 * len({sign.place for sign in ended if sign.is_learned}) > len(streams):
+    learned = {sign.place for sign in ended if sign.is_learned}
+    if is_learned := not (lasting or ends_of_most(group)) and 4 * len(learned) > len(streams):
         incident["is_learned"] = True
     if unit is not None:
         incident["factor"] = unit.factor
     incident["text"] = cause_of(incident, signs, group, unit, before) + _category(group, centres)
-    end = over_since(signs)
+    end = end or over_since(signs)
     if not (lasting or is_learned) and end > 0 and incident["since"] >= "1971":
         word = " until" if kind == "silent" else "; over since"
         incident["text"] += f"{word} {minute(stamp(end))}"

@@ -185,7 +185,7 @@ def _is_again(group: Sequence[Episode], before: Sequence[Episode]) -> bool:
     if group[0].family != "silent":
         # One that came first may name other features than most.
         known = [sign.values for each in before for sign in each.signs][-COMPARED:]
-        return any(are_alike(group[0].values, each) for each in known)
+        return any(are_alike(group[0].values, each, is_own=is_first) for each in known)
     one, other = (max(sign.until - sign.onset for each in own for sign in each.signs) for own in (group, before))
     is_near = group[0].began <= max(each.latest for each in before) + SINCE_SECONDS
     return is_near and one <= LIKE * other and other <= LIKE * one

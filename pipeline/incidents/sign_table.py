@@ -266,7 +266,9 @@ class SignTable:
         mark_passages(found, own, left, paces, self._now)
         mark_new_ones(found, own, left)
         silences = silences_of(self._alerts, self._cleared)
+        quiet = {sign.place: sign.onset for sign in found if sign.rule == "silent" and sign.is_open}
         for sign in found:
+            sign.heard = quiet.get(sign.place, inf)
             if sign.rule != "silent":
                 slack = MARKED * paces.get(sign.place, 0.0) if sign.rule == "drift" else 0.0
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
@@ -353,8 +355,11 @@ class SignTable:
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
         some = not_little(moves, before)
         is_little, moves = bool(moves) and not some and not varies, some or moves
+        # That features depend on each other otherwise, without a word of which ones, is nothing to act on.
+        is_vague = not (moves or varies) and all(unit["change"] == ["together"] for unit in drift.get("units", ()))
+        severity: AlertSeverity = "info" if is_vague else "warning"
         return Sign(
-            f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
+            f"{drifts}/{seq}", stream, stream, "drift", severity, time, min(onset, time), drift["time"],
             next(map(without_features, drift.get("units", ())), ""),
             moves=moves, late=moves.keys() - moved.keys(), seen={name: move.after for name, move in first.items()},
             varies=varies, is_little=is_little,

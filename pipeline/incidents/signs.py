@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -172,6 +173,8 @@ class Sign:
     """Of a silence: its seconds, until now where it lasts."""
     usual: float = 0.0
     """Of a silence: usual seconds between two records."""
+    heard: float = inf
+    """When its stream had its last record, where that has been silent since."""
     ended: float = 0.0
     """Seconds at which what it shows was over; 0 where that is not known, or it is not."""
     over: float = 0.0
