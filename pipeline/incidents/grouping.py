@@ -77,6 +77,8 @@ class Episode:
     """Whether it is of its stream alone: no other has the like."""
     is_drift: bool = True
     """Whether it has no other signs than drifts."""
+    jumps: set[str] = field(default_factory=set)
+    """The features that go far farther from record to record by its drifts."""
     whole: "Episode | None" = None
     """What it is a part of."""
     is_common: bool = False
@@ -112,6 +114,7 @@ class Episode:
         self._shares[sign.onset] = self._shares.get(sign.onset, 0.0) + sign.share
         self.share = max(self.share, self._shares[sign.onset], self._share_of_break(sign))
         self.is_drift &= sign.rule == "drift"
+        self.jumps |= sign.jumps
         self.drifts += sign.rule == "drift" and not sign.continues
         self._shown |= sign.moves.keys() | sign.varies.keys()
         self._named |= {*sign.soon, *sign.varies, *sign.values}
@@ -176,7 +179,7 @@ class Episode:
     @property
     def turns(self) -> bool:
         """Whether a feature went both ways by its drifts, or back before the next, and it shows nothing else."""
-        if not self.is_drift or len(self.signs) < 2:
+        if not self.is_drift or len(self.signs) < 2 or self.jumps:
             return False
         if all(0 < sign.ended <= later.onset for sign, later in pairwise(self.signs)):
             return True
@@ -187,7 +190,7 @@ class Episode:
         """Whether a drift ends, in most of its features, where the drifts before have been."""
         if not self.is_drift or not self.drifts or sign.rule != "drift":
             return False
-        if any(move.is_stuck for move in sign.varies.values()):
+        if sign.jumps or self.jumps or any(move.is_stuck for move in sign.varies.values()):
             return False  # No wave ends so.
         return ends_within(sign, self.wide)
 
@@ -230,6 +233,8 @@ class Episode:
             return False  # A drift that was there long before is another matter, such as a daily wave.
         if self.is_lone and self._is_other(sign):
             return False
+        if self.is_lone and sign.rule == "drift" and not self._jumps_as(sign):
+            return False
         slack = GAP_RECORDS * self.pace
         latest = self.settled if sign.rule == "new_cluster" else self.latest
         return _family(sign) == self.family and sign.onset <= latest + slack and sign.time >= self.began - slack
@@ -268,6 +273,11 @@ class Episode:
         is_near = self.began - slack <= sign.onset <= self.signs[0].time + slack
         is_other = sign.rule == "unlike" and sign.is_far and bool(self._named)
         return is_other and not is_near and self._named.isdisjoint(sign.values)
+
+    def _jumps_as(self, sign: Sign) -> bool:
+        """Whether a drift and what is there show the same jumps, or none: these are no matter of where features go."""
+        shown = {name for each in self.signs for name in (*each.values, *each.varies)}
+        return sign.jumps <= shown and (not self.jumps or not self.jumps.isdisjoint(sign.varies))
 
     def _is_stuck_as(self, sign: Sign) -> bool:
         """Whether a sign shows what is stuck, in hours in which it is elsewhere otherwise."""

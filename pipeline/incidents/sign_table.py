@@ -351,7 +351,9 @@ class SignTable:
             # Of a drift that moved nothing the end also names what a wave has done meanwhile.
             moves, varies = ({name: each[name] for name in first if name in each} for each in (moves, varies))
         before = [cluster for cluster in clusters if cluster.time <= onset]
-        moves, varies = clearest(moves, varies, moves_of(VARIES, is_beside, drift), before)
+        # What goes farther from record to record has also moved meanwhile, as a mean of few of them does.
+        jumps = {name: move for name, move in moved.items() if move.steps}
+        moves, varies = clearest(moves, varies, moves_of(VARIES, is_beside, drift) | jumps, before)
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
         some = not_little(moves, before)
         is_little, moves = bool(moves) and not some and not varies, some or moves

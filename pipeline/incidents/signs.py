@@ -187,6 +187,11 @@ class Sign:
         """The features that moved by its drift, and not only in its end."""
         return {name: move for name, move in self.moves.items() if name not in self.late}
 
+    @property
+    def jumps(self) -> set[str]:
+        """The features that go far farther from record to record by its drift."""
+        return {name for name, move in self.varies.items() if move.steps and move.ratio >= NOISY}
+
     def is_of(self, lacks: Collection[str]) -> bool:
         """Whether it shows no other features than those that are missing, or that one is."""
         names = {*self.values, *self.moves, *self.varies, *filter(None, [self.lacks])}
