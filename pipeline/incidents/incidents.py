@@ -85,7 +85,7 @@ class IncidentTable:
             paces, clusters = self._signs.paces(), self._signs.clusters()
             by_stream = attrgetter("stream")
             self._kinds = {each: [*own] for each, own in groupby(sorted(clusters, key=by_stream), by_stream)}
-            every = self._signs.signs(self._kinds)
+            every = [sign for sign in self._signs.signs(self._kinds) if not sign.is_daily]
             signs = [sign for sign in every if not says_nothing(sign)]
             nameless = episodes((sign for sign in every if sign.rule == "unlike" and says_nothing(sign)), paces)
             unseen = self._signs.unseen(clusters)

@@ -47,11 +47,11 @@ def mark_known_places(signs: Iterable[Sign], *clusters: Mapping[str, Sequence[Ne
             earlier = moved[: bisect_right(moved, sign.onset, key=attrgetter("onset"))]
             sign.outside = {*_outside(sign, before[-COMPARED:], earlier[-NEAR:])}
             is_in = sign.rule == "unlike" and bool(sign.values) and not sign.outside
-            sign.is_ordinary = is_in and sign.ended > 0 and sign.share < WHOLE and _is_slight(sign)
+            sign.is_ordinary = is_in and sign.ended > 0 and sign.share < WHOLE and is_slight(sign)
         shown = [each.values for each in own if each.is_ordinary][-COMPARED:]
         for sign in (each for each in own if each.centre and each.share < WHOLE):
             sign.is_ordinary = any(describes(values, sign.centre) for values in shown)
-        drifts[place] = inside = [each for each in moved if not (each.outside or each.is_beside) and _only_moves(each)]
+        drifts[place] = inside = [each for each in moved if not (each.outside or each.is_beside) and only_moves(each)]
         over[place] = [each for at, each in enumerate(inside) if _is_over(each, inside[at + 1 : at + NEAR])]
     some = [each for own in over.values() for each in own[-1:]][-COMPARED:]
     for sign in chain(*drifts.values()):
@@ -84,18 +84,19 @@ def _is_early(sign: Sign, age: float, pace: float) -> bool:
     week = min(most, EARLY_SECONDS)
     if sign.rule == "drift":
         is_slow = age <= week and sign.time - sign.onset >= SLOW_SECONDS
-        return is_slow and _only_moves(sign) and all(abs(move.shift) <= REACH for move in sign.soon.values())
+        return is_slow and only_moves(sign) and all(abs(move.shift) <= REACH for move in sign.soon.values())
     is_young = age <= (least if sign.is_learned else max(least, week))
-    return sign.rule == "unlike" and bool(sign.values) and sign.ended > 0 and is_young and _is_slight(sign)
+    return sign.rule == "unlike" and bool(sign.values) and sign.ended > 0 and is_young and is_slight(sign)
 
 
-def _is_slight(sign: Sign) -> bool:
+def is_slight(sign: Sign) -> bool:
     """Whether what an alert names is little beyond the usual values, or else where its stream has been."""
     named = [each for name, each in sign.values.items() if name in sign.outside] or sign.values.values()
     return all(each.is_near for each in named)
 
 
-def _only_moves(drift: Sign) -> bool:
+def only_moves(drift: Sign) -> bool:
+    """Whether no feature that a drift named when it was seen varies otherwise."""
     return drift.varies.keys().isdisjoint(drift.seen)
 
 

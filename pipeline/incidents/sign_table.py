@@ -10,6 +10,7 @@ from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any, Final, get_args
 
+from resonance.pipeline.incidents.daily_hours import mark_daily_hours
 from resonance.pipeline.incidents.differences import is_little, named_by_cluster, not_little
 from resonance.pipeline.incidents.drift_features import VARIES, clearest, instead_of, moves_of, without_features
 from resonance.pipeline.incidents.endings import end_with_alerts, ends_of
@@ -274,6 +275,7 @@ class SignTable:
                 sign.onset = heard(sign.onset, sign.time, silences.get(sign.place, ()), slack)
         end_with_alerts(found, own)
         mark_known_places(found, own, left)
+        mark_daily_hours(found, own, paces)
         return sorted(found, key=IN_ORDER)
 
     def _left_clusters(self) -> dict[str, list[NewCluster]]:

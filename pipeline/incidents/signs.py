@@ -150,6 +150,8 @@ class Sign:
     """Of an alert `unlike`, or a drift: the features in which it shows its stream where that has not been before."""
     is_ordinary: bool = False
     """Whether it shows nothing but where its stream has been, and that is over, or comes and goes."""
+    is_daily: bool = False
+    """Whether it shows nothing but how its stream starts and stops day by day."""
     lacks: str = ""
     """Of an alert `missing`: the feature."""
     varies: Mapping[str, Move] = field(default_factory=dict)
