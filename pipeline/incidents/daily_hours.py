@@ -61,19 +61,26 @@ def _is_early(sign: Sign, drifts: Sequence[Sign], *, is_first: bool) -> bool:
     """
     if sign.rule != "drift":
         return sign.is_known or (is_first and sign.is_learned)
-    is_over = sign.ended > 0 and (is_first or sign.is_beside or _comes_again(sign, drifts))
-    return not sign.jumps and (is_over or (only_moves(sign) and not sign.outside))
+    is_over = sign.ended > 0 and (is_first or sign.is_beside)
+    return not sign.jumps and (is_over or _comes_again(sign, drifts))
 
 
 def _comes_again(drift: Sign, drifts: Iterable[Sign]) -> bool:
-    """Whether others of its stream go most of its way on another day: a creep only goes on from there."""
+    """Whether a drift goes where its stream has been, or is over, and others go most of that way on other days.
+
+    They go the same way where it has not been: a creep only goes on from there.
+    """
     others = [each for each in drifts if abs(each.onset - drift.onset) >= DAY / 2]
-    return only_moves(drift) and all(any(_goes_along(drift, each, name) for each in others) for name in drift.outside)
+    return (
+        only_moves(drift)
+        and (not drift.outside or drift.ended > 0)
+        and all(any(_goes_along(drift, each, name) for each in others) for name in drift.soon)
+    )
 
 
 def _goes_along(drift: Sign, other: Sign, name: str) -> bool:
     mine, yours = drift.moves[name], other.moves.get(name)
-    if yours is None or mine.shift * yours.shift <= 0:
+    if yours is None or (name in drift.outside and mine.shift * yours.shift <= 0):
         return False
     # A mean of a drift that is seen soon may be farther than that of all its records.
     ends = [yours.before, yours.after, other.seen.get(name, yours.after)]

@@ -192,7 +192,8 @@ class Episode:
             return False
         if sign.jumps or self.jumps or any(move.is_stuck for move in sign.varies.values()):
             return False  # No wave ends so.
-        return ends_within(sign, self.wide)
+        # What only the ends of drifts name is what else has been since.
+        return ends_within(sign, {name: place for name, place in self.wide.items() if name in self._named})
 
     @property
     def lacks(self) -> list[str]:
