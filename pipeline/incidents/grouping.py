@@ -183,7 +183,7 @@ class Episode:
             return False
         if all(0 < sign.ended <= later.onset for sign, later in pairwise(self.signs)):
             return True
-        sides = {(name, move.shift > 0) for sign in self.signs for name, move in sign.moves.items()}
+        sides = {(name, move.shift > 0) for sign in self.signs for name, move in (sign.soon or sign.moves).items()}
         return any((name, not side) in sides for name, side in sides)
 
     def swings(self, sign: Sign) -> bool:
@@ -193,7 +193,14 @@ class Episode:
         if sign.jumps or self.jumps or any(move.is_stuck for move in sign.varies.values()):
             return False  # No wave ends so.
         # What only the ends of drifts name is what else has been since.
-        return ends_within(sign, {name: place for name, place in self.wide.items() if name in self._named})
+        places = {name: place for name, place in self.wide.items() if name in self._named}
+        return ends_within(sign, places) and (self.turns or self._takes_back(sign))
+
+    def _takes_back(self, sign: Sign) -> bool:
+        """Whether a drift goes some of the way of a feature that is where its stream has not been; or none is."""
+        gone = {name: self.places[name] for each in self.signs for name in each.outside if name in self.places}
+        ways = ((sign.moves[name], place) for name, place in gone.items() if name in sign.moves)
+        return not gone or any(abs(move.after - move.before) >= BESIDE * (high - low) for move, (low, high) in ways)
 
     @property
     def lacks(self) -> list[str]:
