@@ -53,7 +53,9 @@ def features_of(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
     ranked = sorted(weight, key=lambda name: (-weight[name], place.get(name, 1), -strength.get(name, 0.0))) or sorted(
         {name for centre in centres for name in centre}
     )
-    varies = {name: move for each in group for sign in each.signs for name, move in sign.varies.items()}
+    # What only the end of a drift names may rest just then, where something else moved.
+    own = [(name, move, name in sign.seen) for each in group for sign in each.signs for name, move in sign.varies.items()]
+    varies = {name: move for name, move, is_seen in own if is_seen or not moves}
     # Where records were unlike all before, or a feature moved, that says more than how others vary.
     said = (moves.keys() | group[0].values.keys()) - varies.keys()
     noise = [name for name, move in varies.items() if len(group) == 1 and move.is_noise and (move.is_stuck or not said)]

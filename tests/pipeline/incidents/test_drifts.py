@@ -392,3 +392,57 @@ def test_a_drift_that_found_no_feature_is_named_by_what_it_found_whatever_its_en
     (found,) = incidents(made, settled)
     assert found["text"].startswith("p1:d1: features of p1:d1/1/0 vary together differently, since")
     assert found["features"] == []
+
+
+def jumps(kind, event):
+    """A drift whose features go farther from record to record."""
+    for each in event["units"][0]["features"]:
+        each["steps"] = True
+    return kind, event
+
+
+def settles(minute, opened, **moves):
+    """The end of a drift, which names the features that have moved meanwhile."""
+    units = drift("p1:d1", minute, **moves)[1]["units"] if moves else []
+    return output("drift_events", "p1:d1", minute, kind="settled", opened=opened, seq=opened + 1, units=units)
+
+
+TO_AND_FRO = [
+    each
+    for n, way in enumerate([(10.0, 20.0), (20.0, 10.0), (10.0, 20.0)])
+    for each in (drift("p1:d1", 300 + 300 * n, 2 * n, load=way, heat=way), settles(400 + 300 * n, 2 * n))
+]
+
+
+@pytest.mark.parametrize("streams", [1, 4])
+def test_a_sensor_that_jumps_is_no_part_of_what_goes_to_and_fro(streams):
+    noise = jumps(*drift("p1:d1", 1_300, 8, heat=(15.0, 17.5, 6.4)))
+    texts = [each["text"] for each in incidents(*TO_AND_FRO, noise, settles(1_400, 8), streams=streams)]
+    assert len(texts) == 2
+    assert "drifted" in texts[0] and "heat jumps 6.4 times as far from record to record" in texts[0]
+    assert "goes to and fro" in texts[1] and "3 drifts" in texts[1]
+
+
+def test_a_creep_takes_no_drifts_of_what_only_its_ends_name_nor_little_ones():
+    came = [emerged("p1:d1", 20, 0, spread=0.02, salt=0.2, load=15.0)]
+    creep = [
+        each
+        for n, (before, after) in enumerate([(0.2, 0.3), (0.4, 0.6), (0.6, 0.9)])
+        for each in (
+            drift("p1:d1", 300 + 100 * n, 2 * n, salt=(before, after)),
+            settles(380 + 100 * n, 2 * n, salt=(before, after), load=[(10.0, 20.0), (20.0, 10.0)][n % 2]),
+        )
+    ]
+    loads = [drift("p1:d1", 1_000, 8, load=(12.0, 16.0)), settles(1_050, 8), drift("p1:d1", 1_250, 10, salt=(0.25, 0.3))]
+    texts = [each["text"] for each in incidents(*came, *creep, *loads)]
+    assert sum("salt" in each and "usually 0.2" in each and "drifted since 2026-05-06 04:55" in each for each in texts) == 1
+
+
+def test_that_features_depend_on_each_other_otherwise_without_their_names_is_info():
+    kind, event = drift("p1:d1", 310)
+    event["units"][0]["change"] = ["together"]
+    (found,) = incidents((kind, event))
+    assert (found["severity"], found["is_open"]) == ("info", True)
+    assert "vary together differently" in found["text"]
+    (moved,) = incidents(drift("p1:d1", 310, heat=(10.0, 20.0)))
+    assert moved["severity"] == "warning"

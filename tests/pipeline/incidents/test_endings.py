@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 from resonance.pipeline.incidents.incidents import row_of
 
-from tests.pipeline.incidents.outputs import BROKE, NEW, WORK, alert, drift, emerged, incidents, named, output
+from tests.pipeline.incidents.outputs import BROKE, NEW, WORK, again, alert, drift, emerged, incidents, named, output
 
 
 @pytest.mark.parametrize(("after", "said"), [
@@ -252,3 +252,64 @@ def test_what_many_streams_show_is_over_though_few_have_learned_it_or_drift_by_i
     learned = alert("p0:d0", 3_950, "new_cluster", kind="cleared", share=0.04)
     (found,) = incidents(*shown, belated, learned, streams=5)
     assert (row_of(found)[1], len(found["streams"])) == (state, 5)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "begins", "state"),
+    [
+        # The next drift begins where this one went, so that this has stayed.
+        (3.8, 6.5, 1_100, "learned"),
+        (11.4, 30.0, 1_100, "over"),
+        # It begins with the end of this one: nothing was as before.
+        (11.4, 6.5, 805, "learned"),
+    ],
+)
+def test_a_drift_that_recovers_is_over_unless_the_next_one_says_that_nothing_was_as_before(
+    before, after, begins, state
+):
+    recovered = output("drift_events", "p1:d1", 800, kind="recovered", opened=0, seq=1, units=[])
+    later = drift("p1:d1", begins, seq=2, value=(before, after))
+    settled = output("drift_events", "p1:d1", 1_300, kind="settled", opened=2, seq=3, units=[])
+    found = incidents(drift("p1:d1", 310, value=(11.5, 3.6)), recovered, later, settled)
+    assert {row_of(each)[1] for each in found if each["since"] < "2026-05-06T06"} == {state}
+
+
+def test_what_a_stream_that_broke_has_by_day_is_of_the_same_fault():
+    broke = named(alert("p1:d1", 300, unlike=10.0, records=10.0), value=(4.0, 12.0))
+    cleared = alert("p1:d1", 700, kind="cleared", outside=1.0, unlike=30.0, records=100.0)
+    by_day = again(named(alert("p1:d1", 1_700, unlike=9.0, records=9.0), value=(4.9, 4.0)))
+    usual = again(alert("p1:d1", 1_900, kind="cleared", outside=0.0))
+    there = drift("p1:d1", 320, value=(12.0, 4.0))
+    settled = output("drift_events", "p1:d1", 900, kind="settled", opened=0, seq=1, units=[])
+    (found,) = incidents(broke, cleared, by_day, usual, there, settled)
+    assert row_of(found)[1] == "learned" and "since 2026-05-06 04:51:00" in found["text"]
+
+
+@pytest.mark.parametrize(("value", "state"), [((876.0, 340.0), "over"), ((5_100.0, 1_430.0), "learned")])
+def test_a_burst_that_is_over_is_so_though_its_stream_has_another_kind_of_records_later(value, state):
+    burst = named(alert("p1:d1", 300, unlike=6.0, records=6.0), ppm=(5_000.0, 1_430.0))
+    back = alert("p1:d1", 309, kind="cleared", outside=0.0)
+    rare = again(named(alert("p1:d1", 1_200, severity="warning", unlike=10.0, records=10.0, known=1.0), ppm=value))
+    known = again(alert("p1:d1", 1_230, kind="cleared", outside=1.0))
+    found = incidents(burst, back, rare, known)
+    assert row_of(found[-1])[1] == state
+
+
+def test_what_is_over_for_most_streams_is_not_open_for_those_that_are_silent_since_or_have_a_new_cluster():
+    streams = [f"p{n % 2}:d{n}" for n in range(6)]
+    storm = [named(alert(each, 300, unlike=6.0, records=6.0), wind=(48.0, 8.0)) for each in streams]
+    calm = [alert(each, 700, kind="cleared", outside=0.0, unlike=390.0, records=400.0) for each in streams[:4]]
+    drifts = [drift(each, 310, scope="stream", wind=(8.0, 48.0)) for each in streams]
+    recovered = [
+        output("drift_events", each, 760, kind="recovered", opened=0, seq=1, units=[]) for each in streams[:4]
+    ]
+    silent = [alert(each, 900, "silent", severity="warning", seconds=21_600.0) for each in streams[4:]]
+    new = alert("p0:d0", 400, "new_cluster", severity="info", share=1.0)
+    new[1]["cluster"] = "p0:d0/1/7"
+    cluster = emerged("p0:d0", 330, wind=48.0)
+    found = incidents(*storm, *calm, *drifts, *recovered, *silent, cluster, new, streams=6)
+    (wind,) = [each for each in found if each["kind"] != "silent"]
+    assert row_of(wind)[1] == "over" and "over since 2026-05-06 1" in wind["text"]
+    # It goes on for those that have records still.
+    found = incidents(*storm, *calm, *drifts, *recovered, cluster, new, streams=6)
+    assert row_of(found[-1])[1] == "open"
