@@ -89,7 +89,7 @@ def _goes_along(drift: Sign, other: Sign, name: str) -> bool:
 
 
 def _is_daily(sign: Sign, alerts: Iterable[Sign], about: float) -> bool:
-    """Whether alerts of other days came at the hour of a sign, of far more than do by chance: fewer if they are alike."""
+    """Whether alerts came at the hour of a sign on other days, far more than by chance; fewer if they are alike."""
     days, alike, count = set[int](), set[int](), 0
     for each in alerts:
         apart = (each.onset - sign.onset) / DAY

@@ -7,8 +7,8 @@ from math import inf
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from resonance.pipeline.incidents.grouping import ABRUPT, ECHO_SECONDS
-from resonance.pipeline.incidents.signs import NewCluster, Sign, describes, seconds
+from resonance.pipeline.incidents.grouping import ECHO_SECONDS
+from resonance.pipeline.incidents.signs import ABRUPT, NewCluster, Sign, describes, seconds
 from resonance.pipeline.incidents.silences import UNREADABLE
 
 DriftKey = tuple[str, int, int]
@@ -146,9 +146,7 @@ def _stays(drift: Mapping[str, Any], ended: float, following: _Next) -> bool:
     These begin nearer to where it went than to where it began, or with its end, so that nothing was as before.
     """
     ways = [(way, following.get(name, (inf, way[0]))) for name, way in _moved(drift)]
-    stays = [
-        since <= ended or abs(begin - after) < abs(begin - before) for (before, after), (since, begin) in ways
-    ]
+    stays = [since <= ended or abs(begin - after) < abs(begin - before) for (before, after), (since, begin) in ways]
     return 2 * sum(stays) > len(stays)
 
 

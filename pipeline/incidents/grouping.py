@@ -11,7 +11,7 @@ from statistics import mean, median
 from typing import Final
 
 from resonance.pipeline.incidents.agreement import ALIKE, alike, are_close, fits, fits_values, is_same, moves_alike
-from resonance.pipeline.incidents.signs import Move, Sign, Value
+from resonance.pipeline.incidents.signs import ABRUPT, Move, Sign, Value
 
 GAP_RECORDS: Final = 150
 """Most records of a stream from one sign of what happened to the next: a new kind of work may come in turns."""
@@ -33,9 +33,6 @@ COMPARED: Final = 20
 
 WHOLE: Final = 0.5
 """Share of the records from which a new cluster is what the whole stream has become."""
-
-ABRUPT: Final = 0.9
-"""Share of the records that are unlike from the first one on where all of a stream is, as where it broke."""
 
 ECHO_SECONDS: Final = 2 * 86_400.0
 """Time in which a stream that has become another meets each hour of a day once more."""
@@ -136,8 +133,8 @@ class Episode:
         """Return the share of the records that broke where a drift shows that they have stayed so."""
         if sign.rule != "drift" or not sign.is_learned:
             return 0.0
-        broke = (each.unlike for each in self.signs if each.is_learned and not sign.moves.keys().isdisjoint(each.values))
-        return max((each for each in broke if each >= ABRUPT), default=0.0)
+        broke = (each for each in self.signs if each.is_learned and each.unlike >= ABRUPT)
+        return max((each.unlike for each in broke if sign.moves.keys() & each.values.keys()), default=0.0)
 
     @property
     def end(self) -> float:
@@ -239,9 +236,7 @@ class Episode:
         begun = self.signs[0].time if self._stuck or self._shows_any_of(sign) else self.signs[0].onset
         if sign.rule == "unlike" and self._known == inf and sign.onset - begun > WINDOW_RECORDS * self.pace:
             return False  # A drift that was there long before is another matter, such as a daily wave.
-        if self.is_lone and self._is_other(sign):
-            return False
-        if self.is_lone and sign.rule == "drift" and not self._jumps_as(sign):
+        if self.is_lone and (self._is_other(sign) or not self._jumps_as(sign)):
             return False
         slack = GAP_RECORDS * self.pace
         latest = self.settled if sign.rule == "new_cluster" else self.latest
@@ -284,8 +279,9 @@ class Episode:
 
     def _jumps_as(self, sign: Sign) -> bool:
         """Whether a drift and what is there show the same jumps, or none: these are no matter of where features go."""
-        shown = {name for each in self.signs for name in (*each.values, *each.varies)}
-        return sign.jumps <= shown and (not self.jumps or not self.jumps.isdisjoint(sign.varies))
+        shown = {name for each in self.signs for name in (*each.values, *each.varies)} if sign.jumps else set()
+        is_same = sign.jumps <= shown and (not self.jumps or not self.jumps.isdisjoint(sign.varies))
+        return sign.rule != "drift" or is_same
 
     def _is_stuck_as(self, sign: Sign) -> bool:
         """Whether a sign shows what is stuck, in hours in which it is elsewhere otherwise."""

@@ -13,14 +13,14 @@ from resonance.pipeline.incidents.agreement import are_close, is_as_far
 from resonance.pipeline.incidents.differences import says_nothing
 from resonance.pipeline.incidents.endings import over_since
 from resonance.pipeline.incidents.excursions import Excursions, groups
-from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ABRUPT, ECHO_SECONDS, MANY, Episode, episodes, together
+from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, MANY, Episode, episodes, together
 from resonance.pipeline.incidents.known_places import with_news
 from resonance.pipeline.incidents.merging import again, came_first, with_fleet, with_nameless, without_earlier
 from resonance.pipeline.incidents.named_features import features_of, features_of_way
 from resonance.pipeline.incidents.returns import with_ends
 from resonance.pipeline.incidents.sentences import cause_of, names_of
 from resonance.pipeline.incidents.sign_table import SignTable
-from resonance.pipeline.incidents.signs import IN_ORDER, NewCluster, Sign, seconds, stamp
+from resonance.pipeline.incidents.signs import ABRUPT, IN_ORDER, NewCluster, Sign, seconds, stamp
 from resonance.pipeline.incidents.states import ends_of_most
 from resonance.pipeline.incidents.states import lasting as lasting_of
 from resonance.pipeline.incidents.units import BROKEN, Rescaled, by_kinds, rescaled

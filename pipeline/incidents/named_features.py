@@ -54,8 +54,8 @@ def features_of(group: Sequence[Episode], known: int) -> list[IncidentFeature]:
         {name for centre in centres for name in centre}
     )
     # What only the end of a drift names may rest just then, where something else moved.
-    own = [(name, move, name in sign.seen) for each in group for sign in each.signs for name, move in sign.varies.items()]
-    varies = {name: move for name, move, is_seen in own if is_seen or not moves}
+    drifts = [sign for each in group for sign in each.signs]
+    varies = {n: move for sign in drifts for n, move in sign.varies.items() if n in sign.seen or not moves}
     # Where records were unlike all before, or a feature moved, that says more than how others vary.
     said = (moves.keys() | group[0].values.keys()) - varies.keys()
     noise = [name for name, move in varies.items() if len(group) == 1 and move.is_noise and (move.is_stuck or not said)]

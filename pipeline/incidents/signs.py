@@ -13,6 +13,9 @@ from resonance.schemas import AlertSeverity
 NOISY: Final = 2.5
 """How many times as much a feature varies that is rather noisy than at another place."""
 
+ABRUPT: Final = 0.9
+"""Share of the records that are unlike from the first one on where all of a stream is, as where it broke."""
+
 STUCK: Final = 0.05
 """Part of what it varied that is left of a feature that is stuck."""
 

@@ -433,9 +433,10 @@ def test_a_creep_takes_no_drifts_of_what_only_its_ends_name_nor_little_ones():
             settles(380 + 100 * n, 2 * n, salt=(before, after), load=[(10.0, 20.0), (20.0, 10.0)][n % 2]),
         )
     ]
-    loads = [drift("p1:d1", 1_000, 8, load=(12.0, 16.0)), settles(1_050, 8), drift("p1:d1", 1_250, 10, salt=(0.25, 0.3))]
-    texts = [each["text"] for each in incidents(*came, *creep, *loads)]
-    assert sum("salt" in each and "usually 0.2" in each and "drifted since 2026-05-06 04:55" in each for each in texts) == 1
+    little = drift("p1:d1", 1_250, 10, salt=(0.25, 0.3))
+    later = [drift("p1:d1", 1_000, 8, load=(12.0, 16.0)), settles(1_050, 8), little]
+    texts = [each["text"] for each in incidents(*came, *creep, *later)]
+    assert sum("drifted since 2026-05-06 04:55:00, salt 0.9, usually 0.2" in each for each in texts) == 1
 
 
 def test_that_features_depend_on_each_other_otherwise_without_their_names_is_info():

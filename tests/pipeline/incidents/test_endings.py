@@ -258,10 +258,10 @@ def test_what_many_streams_show_is_over_though_few_have_learned_it_or_drift_by_i
     ("before", "after", "begins", "state"),
     [
         # The next drift begins where this one went, so that this has stayed.
-        (3.8, 6.5, 1_100, "learned"),
+        (3.8, -9.0, 1_100, "learned"),
         (11.4, 30.0, 1_100, "over"),
         # It begins with the end of this one: nothing was as before.
-        (11.4, 6.5, 805, "learned"),
+        (11.4, -9.0, 805, "learned"),
     ],
 )
 def test_a_drift_that_recovers_is_over_unless_the_next_one_says_that_nothing_was_as_before(
@@ -300,9 +300,7 @@ def test_what_is_over_for_most_streams_is_not_open_for_those_that_are_silent_sin
     storm = [named(alert(each, 300, unlike=6.0, records=6.0), wind=(48.0, 8.0)) for each in streams]
     calm = [alert(each, 700, kind="cleared", outside=0.0, unlike=390.0, records=400.0) for each in streams[:4]]
     drifts = [drift(each, 310, scope="stream", wind=(8.0, 48.0)) for each in streams]
-    recovered = [
-        output("drift_events", each, 760, kind="recovered", opened=0, seq=1, units=[]) for each in streams[:4]
-    ]
+    recovered = [output("drift_events", each, 760, kind="recovered", opened=0, seq=1, units=[]) for each in streams[:4]]
     silent = [alert(each, 900, "silent", severity="warning", seconds=21_600.0) for each in streams[4:]]
     new = alert("p0:d0", 400, "new_cluster", severity="info", share=1.0)
     new[1]["cluster"] = "p0:d0/1/7"
