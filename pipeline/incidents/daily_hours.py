@@ -1,5 +1,6 @@
 """What a stream shows at hours at which it starts and stops day by day: in its first days this is new, and no news."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
@@ -22,6 +23,12 @@ FEW: Final = 4.0
 OFTEN: Final = 3
 """Least number of other days that have something at an hour that is one of a stream."""
 
+COMPARED: Final = 50
+"""Nearest alerts of its stream before and behind with which a sign is compared, and first drifts."""
+
+RULES: Final = ("unlike", "new_cluster", "drift")
+"""What starts and stops show themselves by."""
+
 FIRST_SECONDS: Final = 2 * DAY
 """Time until which a stream has not had each of its hours twice."""
 
@@ -35,7 +42,7 @@ def mark_daily_hours(
     means of the first days are of a few starts, and go where it has been.
     """
     streams: dict[str, list[Sign]] = {}
-    for sign in sorted(signs, key=attrgetter("onset", "key")):
+    for sign in sorted((each for each in signs if each.rule in RULES), key=attrgetter("onset", "key")):
         streams.setdefault(sign.place, []).append(sign)
     for place, own in streams.items():
         alerts = [sign for sign in own if sign.rule == "unlike" and sign.ended > 0]
@@ -47,7 +54,7 @@ def mark_daily_hours(
             is_young = sign.onset - begun <= FIRST_SECONDS
             is_usual = sign.rule == "unlike" and (sign.is_known or is_slight(sign))
             sign.is_daily = not sign.is_open and (is_young or is_usual)
-        drifts = [sign for sign in own if sign.rule == "drift"]
+        drifts = [sign for sign in own if sign.rule == "drift"][:COMPARED]
         for sign in own if any(sign.rule == "unlike" for sign in daily) else ():
             age = sign.onset - begun
             if not sign.is_open and age <= EARLY_SECONDS:
@@ -88,10 +95,11 @@ def _goes_along(drift: Sign, other: Sign, name: str) -> bool:
     return 2 * (min(last, max(ends)) - max(first, min(ends))) >= last - first
 
 
-def _is_daily(sign: Sign, alerts: Iterable[Sign], about: float) -> bool:
+def _is_daily(sign: Sign, alerts: Sequence[Sign], about: float) -> bool:
     """Whether alerts came at the hour of a sign on other days, far more than by chance; fewer if they are alike."""
     days, alike, count = set[int](), set[int](), 0
-    for each in alerts:
+    at = bisect_left(alerts, sign.onset, key=attrgetter("onset"))
+    for each in alerts[max(0, at - COMPARED) : at + COMPARED]:
         apart = (each.onset - sign.onset) / DAY
         if abs(apart) >= 0.5:
             count += 1
