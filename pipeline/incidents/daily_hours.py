@@ -2,6 +2,8 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from math import inf
 from operator import attrgetter
 from typing import Final
 
@@ -49,11 +51,15 @@ def mark_daily_hours(
         if place not in clusters or len(alerts) <= SEVERAL:
             continue
         begun, about = clusters[place][0].time, min(ABOUT_SECONDS, ABOUT_RECORDS * paces.get(place, 0.0))
-        daily = [sign for sign in own if _is_daily(sign, alerts, about)]
-        for sign in daily:
-            is_young = sign.onset - begun <= FIRST_SECONDS
-            is_usual = sign.rule == "unlike" and (sign.is_known or is_slight(sign))
-            sign.is_daily = not sign.is_open and (is_young or is_usual)
+        daily, until = [sign for sign in own if _is_daily(sign, alerts, about)], -inf
+        hours = {id(sign) for sign in daily}
+        for sign in own:
+            is_young = id(sign) in hours and sign.onset - begun <= FIRST_SECONDS
+            is_usual = sign.rule == "unlike" and (sign.is_known or is_slight(sign) or _is_same(sign, daily))
+            # What is a little off is part of a start before all is usual.
+            is_start = id(sign) in hours or sign.onset <= until
+            sign.is_daily = not sign.is_open and (is_young or (is_start and is_usual))
+            until = max(until, sign.ended + about) if sign.is_daily and sign.rule == "unlike" else until
         drifts = [sign for sign in own if sign.rule == "drift"][:COMPARED]
         for sign in own if any(sign.rule == "unlike" for sign in daily) else ():
             age = sign.onset - begun
@@ -107,6 +113,14 @@ def _is_daily(sign: Sign, alerts: Sequence[Sign], about: float) -> bool:
                 days.add(round(apart))
                 alike |= {round(apart)} if _is_of_same(sign, each) else set()
     return (len(days) >= OFTEN or len(alike) >= SEVERAL) and len(days) > FEW * count * 2 * about / DAY
+
+
+def _is_same(sign: Sign, daily: Sequence[Sign]) -> bool:
+    """Whether several starts of other days were where an alert is, however far from what is usual before."""
+    at = bisect_left(daily, sign.onset, key=attrgetter("onset"))
+    near = (each for each in daily[max(0, at - COMPARED) : at + COMPARED] if abs(each.onset - sign.onset) >= DAY / 2)
+    same = (each for each in near if each.ended > 0 and are_alike(sign.values, each.values, is_own=True))
+    return len([*islice(same, SEVERAL)]) == SEVERAL
 
 
 def _is_of_same(sign: Sign, alert: Sign) -> bool:

@@ -33,6 +33,9 @@ def texts(*outputs):
 
 def test_a_start_of_the_first_day_that_comes_again_at_its_hour_is_no_incident():
     assert texts(*starts(0, 2, 3, 6)) == []
+    # Nor is a later one that is where the others were, with what is a little off soon after it.
+    late = [*unlike(DAY * 9 + START, "late"), *unlike(DAY * 9 + START + 15, "soon", power=(85.0, 70.0))]
+    assert texts(*starts(0, 2, 3, 6), *late) == []
     # Nor is what the watch of its first days says of it.
     moved = drift("p1:d1", START + 14, scope="stream", power=(50.0, 500.0))
     settled = output("drift_events", "p1:d1", START + 200, kind="settled", opened=0, seq=1, units=[])
