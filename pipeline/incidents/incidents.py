@@ -222,6 +222,8 @@ def _severity(group: Sequence[Episode], urgent: Iterable[Sign]) -> AlertSeverity
         # That machines of a fleet start and stop is ordinary; that one of them does may not be.
         return "info" if len(group) >= MANY else "warning"
     found = max((sign.severity for sign in urgent), key=_URGENCY.index)
+    if all(sign.is_vague for each in group for sign in each.signs):
+        return "info"
     if found == "critical" and all(sign.is_slight for each in group for sign in each.signs):
         return "warning"
     # What several streams have become and stay is as urgent as a drift.

@@ -359,15 +359,13 @@ class SignTable:
         varies |= {name: move for name, move in moves.items() if move.is_noise and move.is_stuck}
         some = not_little(moves, before)
         is_little, moves = bool(moves) and not some and not varies, some or moves
-        # That features depend on each other otherwise, without a word of which ones, is nothing to act on.
         is_vague = not (moves or varies) and all(unit["change"] == ["together"] for unit in drift.get("units", ()))
-        severity: AlertSeverity = "info" if is_vague else "warning"
         return Sign(
-            f"{drifts}/{seq}", stream, stream, "drift", severity, time, min(onset, time), drift["time"],
+            f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
             next(map(without_features, drift.get("units", ())), ""),
             moves=moves, late=moves.keys() - moved.keys(), seen={name: move.after for name, move in first.items()},
             varies=varies, is_little=is_little,
-            instead=instead_of(ended), is_beside=is_beside,
+            instead=instead_of(ended), is_beside=is_beside, is_vague=is_vague,
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream",
             is_open=ended is None and self._drift_ended.get(stream, -inf) < time,

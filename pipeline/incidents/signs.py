@@ -161,6 +161,8 @@ class Sign:
     """Features of a drift that vary more or less, and did not move."""
     is_beside: bool = False
     """Of a drift: whether features differ from what the others of their records say, and nothing else changed."""
+    is_vague: bool = False
+    """Of a drift: whether features depend on each other otherwise, without a word of which ones: nothing to act on."""
     continues: str = ""
     """Key of the drift that goes on."""
     instead: Mapping[str, Move] = field(default_factory=dict)

@@ -445,5 +445,6 @@ def test_that_features_depend_on_each_other_otherwise_without_their_names_is_inf
     (found,) = incidents((kind, event))
     assert (found["severity"], found["is_open"]) == ("info", True)
     assert "vary together differently" in found["text"]
-    (moved,) = incidents(drift("p1:d1", 310, heat=(10.0, 20.0)))
-    assert moved["severity"] == "warning"
+    moved = drift("p1:d1", 330, 2, heat=(10.0, 20.0)), settles(340, 2)
+    (found,) = incidents((kind, event), *moved)
+    assert found["severity"] == "warning"
