@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Final
 
 from resonance.pipeline.incidents.agreement import are_alike
-from resonance.pipeline.incidents.grouping import ABOUT_RECORDS
+from resonance.pipeline.incidents.episodes import ABOUT_RECORDS
 from resonance.pipeline.incidents.known_places import EARLY_SECONDS, is_slight, only_moves
 from resonance.pipeline.incidents.passages import SEVERAL
 from resonance.pipeline.incidents.signs import NewCluster, Sign

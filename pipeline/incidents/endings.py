@@ -7,7 +7,7 @@ from math import inf
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from resonance.pipeline.incidents.grouping import ECHO_SECONDS
+from resonance.pipeline.incidents.episodes import ECHO_SECONDS
 from resonance.pipeline.incidents.signs import ABRUPT, NewCluster, Sign, describes, seconds
 from resonance.pipeline.incidents.silences import UNREADABLE
 

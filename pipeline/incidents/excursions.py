@@ -11,14 +11,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from resonance.pipeline.incidents.agreement import are_alike
-from resonance.pipeline.incidents.grouping import (
-    ABOUT_RECORDS,
-    COMPARED,
-    LONG_RECORDS,
-    WINDOW_RECORDS,
-    Episode,
-    together,
-)
+from resonance.pipeline.incidents.episodes import ABOUT_RECORDS, LONG_RECORDS, WINDOW_RECORDS, Episode
+from resonance.pipeline.incidents.grouping import COMPARED, together
 from resonance.pipeline.incidents.signs import NewCluster, Sign, Value, describes
 from resonance.pipeline.incidents.units import MOST_CENTRES
 

@@ -12,8 +12,9 @@ from resonance.pipeline.errors import minute
 from resonance.pipeline.incidents.agreement import are_close, is_as_far
 from resonance.pipeline.incidents.differences import says_nothing
 from resonance.pipeline.incidents.endings import over_since
+from resonance.pipeline.incidents.episodes import ABOUT_RECORDS, ECHO_SECONDS, MANY, Episode, episodes
 from resonance.pipeline.incidents.excursions import Excursions, groups
-from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, ECHO_SECONDS, MANY, Episode, episodes, together
+from resonance.pipeline.incidents.grouping import together
 from resonance.pipeline.incidents.known_places import with_news
 from resonance.pipeline.incidents.merging import again, came_first, with_fleet, with_nameless, without_earlier
 from resonance.pipeline.incidents.named_features import features_of, features_of_way

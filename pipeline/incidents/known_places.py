@@ -7,7 +7,7 @@ from math import inf
 from operator import attrgetter
 from typing import Final
 
-from resonance.pipeline.incidents.grouping import WHOLE, Episode
+from resonance.pipeline.incidents.episodes import WHOLE, Episode
 from resonance.pipeline.incidents.passages import COMPARED, SEVERAL
 from resonance.pipeline.incidents.signs import NewCluster, Sign, describes
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from operator import attrgetter, itemgetter
 
 from resonance.pipeline.incidents.agreement import are_alike
+from resonance.pipeline.incidents.episodes import ABOUT_RECORDS, ECHO_SECONDS, MANY, Episode
 from resonance.pipeline.incidents.excursions import LIKE, SINCE_SECONDS, Excursions
-from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, COMPARED, ECHO_SECONDS, MANY, Episode, Group
+from resonance.pipeline.incidents.grouping import COMPARED, Group
 from resonance.pipeline.incidents.signs import Sign, Value
 
 _Change = tuple[float, list[Episode], dict[str, list[Sign]]]

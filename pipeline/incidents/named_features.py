@@ -8,7 +8,7 @@ from typing import Final
 
 from resonance.pipeline.errors import number, rounded
 from resonance.pipeline.incidents.agreement import is_same
-from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, MANY, WHOLE, WINDOW_RECORDS, Episode
+from resonance.pipeline.incidents.episodes import ABOUT_RECORDS, MANY, WHOLE, WINDOW_RECORDS, Episode
 from resonance.pipeline.incidents.sentences import SHOWN
 from resonance.pipeline.incidents.signs import Move, Value
 from resonance.schemas import IncidentFeature

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Final
 
 from resonance.pipeline.incidents.agreement import are_alike
-from resonance.pipeline.incidents.grouping import GAP_RECORDS, LONG_RECORDS, WINDOW_RECORDS
+from resonance.pipeline.incidents.episodes import GAP_RECORDS, LONG_RECORDS, WINDOW_RECORDS
 from resonance.pipeline.incidents.signs import NewCluster, Sign
 
 SEVERAL: Final = 2

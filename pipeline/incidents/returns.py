@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from resonance.pipeline.incidents.grouping import ABOUT_RECORDS, Episode, Places, ends_within
+from resonance.pipeline.incidents.episodes import ABOUT_RECORDS, Episode, Places, ends_within
 from resonance.pipeline.incidents.merging import part_of
 from resonance.pipeline.incidents.signs import Move, Sign
 

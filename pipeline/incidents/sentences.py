@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from resonance.pipeline.errors import minute, number, rounded, second
-from resonance.pipeline.incidents.grouping import MANY, Episode
+from resonance.pipeline.incidents.episodes import MANY, Episode
 from resonance.pipeline.incidents.signs import STUCK, Sign, stamp, varying
 from resonance.pipeline.incidents.units import Rescaled
 from resonance.pipeline.task.alerts.sentences import length, valued

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from resonance.pipeline.incidents.endings import over_since
-from resonance.pipeline.incidents.grouping import MANY, Episode
+from resonance.pipeline.incidents.episodes import MANY, Episode
 from resonance.pipeline.incidents.signs import Sign
 
 

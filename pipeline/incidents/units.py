@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from resonance.pipeline.errors import BEYOND
 from resonance.pipeline.incidents.differences import COMPARED
-from resonance.pipeline.incidents.grouping import ECHO_SECONDS, WHOLE, Episode
+from resonance.pipeline.incidents.episodes import ECHO_SECONDS, WHOLE, Episode
 from resonance.pipeline.incidents.signs import Move, NewCluster, Sign, Value
 from resonance.schemas import IncidentFeature
 

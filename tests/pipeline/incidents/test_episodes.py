@@ -7,7 +7,7 @@ from math import inf
 from statistics import median
 
 import pytest
-from resonance.pipeline.incidents.grouping import (
+from resonance.pipeline.incidents.episodes import (
     BESIDE,
     ECHO_SECONDS,
     GAP_RECORDS,
