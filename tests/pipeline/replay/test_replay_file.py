@@ -117,7 +117,7 @@ OPTIONS = ["--input.features", '["cpu", "latency_ms", "net.in"]', "--set", "stre
 
 def test_the_command_shows_a_table(file, tmp_path, printed):
     shown = printed(run_command, "replay", "flows.jsonl", "--key", "key", *OPTIONS)
-    assert shown.out.split()[:8] == ["records", "assignments", "events", "dead", "letters", "400", "398", "4"]
+    assert shown.out.split()[:8] == ["records", "assignments", "events", "dead", "letters", "400", "398", "5"]
     assert "wrong_type 2" in shown.out
     assert re.findall(r"\n(\S+) +wrong_type  cpu is text", shown.out) == ["flows[0]@90", "flows[0]@250"]
     assert shown.out.splitlines()[-1].startswith("replayed 400 records in")

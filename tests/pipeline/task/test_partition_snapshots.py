@@ -107,7 +107,7 @@ def test_the_decision_comes_with_a_snapshot_ahead_of_the_partition_record_or_is_
 
 def test_a_stream_is_due_after_records_and_after_its_own_size_in_input_bytes():
     log = records(points(1500).tolist())
-    worker = task(settings(snapshots__records=100, snapshots__ratio=3.0))
+    worker = task(settings(snapshots__records=100, snapshots__ratio=2.0))
     since, expected = 0, 0
     sizes = []
     for i, record in enumerate(log):
@@ -116,8 +116,8 @@ def test_a_stream_is_due_after_records_and_after_its_own_size_in_input_bytes():
         if worker.models.pending():
             assert worker.models.pending() == ["p0"]
             assert i + 1 - expected >= 100
-            assert not sizes or since >= 3.0 * sizes[-1]
-            assert i + 1 - expected == 100 or since - len(record.value or b"") < 3.0 * sizes[-1]
+            assert not sizes or since >= 2.0 * sizes[-1]
+            assert i + 1 - expected == 100 or since - len(record.value or b"") < 2.0 * sizes[-1]
             sizes.append(len(worker.models.snapshot("p0").body))
             since, expected = 0, i + 1
             assert worker.models.pending() == worker.models.pending(everything=True) == []

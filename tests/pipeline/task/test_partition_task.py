@@ -132,15 +132,15 @@ def test_the_first_records_warm_up_and_are_then_learned_in_order():
     rows = points(300)
     worker = task()
     outputs = run(worker, records(rows.tolist()))
-    assert [p["status"] for p in payloads(outputs.assignments)] == ["warming_up"] * 25 + ["assigned"] * 275
+    assert [p["status"] for p in payloads(outputs.assignments)] == ["warming_up"] * 16 + ["assigned"] * 284
     first = payloads(outputs.assignments)[0]
     assert (first["cluster"], first["clusters"], first["score"], first["path"]) == (None, [], None, [])
     given = settings()
     preparation = given.preparation(["cpu", "latency_ms", "net.in"])
-    preparation.hold(rows[:25])
+    preparation.hold(rows[:16])
     engine = make_engine(given.engine.name, given.engine_parameters)
     engine.learn(preparation.freeze())
-    engine.learn(preparation.apply(rows[25:60]))
+    engine.learn(preparation.apply(rows[16:60]))
     engine.move(*preparation.rescale()[:2])
     engine.learn(preparation.apply(rows[60:]))
     assert worker.models.get(None).engine.state() == engine.state()
