@@ -634,7 +634,7 @@ class PlainModal:
     def least(self, *, known):
         least = float(self.p.min_cluster_records)
         if self._is_young():
-            least = min(least, max(4.0, (1.0 / 14.0) * self.n))
+            least = max(min(least, 4.0), least * self.n / 200)
         return least * (0.5 if known and (self._is_young() or self.n > 2 * self.p.memory) else 1.0)
 
     def _relations(self, groups):

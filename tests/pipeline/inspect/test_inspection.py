@@ -175,16 +175,17 @@ def test_splits_that_were_taken_back_are_counted_with_what_gives_fewer(monkeypat
     deployment = MemoryDeployment(monkeypatch)
     deployment.work(600, everything=True)
     log = deployment.recorded("cluster_events")
+    own = [orjson.loads(record.value) for record in log]
+    before = sum((event["kind"], event["stream"]) == ("split", "p0:a") for event in own)
     cause = {"source": {"topic": "features", "partition": 0, "offset": 9}}
     for kind, own, other in (("split", 90, 0), ("split", 91, 0), ("absorbed", 0, 91), ("absorbed", 0, 1)):
         event = {"stream": "p0:a", "kind": kind, "cluster": f"p0:a/1/{own}", "other": f"p0:a/1/{other}"}
         log.append(log[-1]._replace(value=orjson.dumps(event | {"cause": cause, "time": "2026"})))
     (found,) = inspect(deployment.given, deployment, read_states(deployment.source, deployment), "p0:a")
-    assert (found.splits, found.taken_back) == (2, 1)
+    assert (found.splits, found.taken_back) == (before + 2, 1)
     assert run(monkeypatch, *OPTIONS, "--stream", "p0:a") == 0
-    assert (
-        "1 of 2 splits were taken back by a merge; a lower engine.doubt gives fewer splits" in capsys.readouterr().out
-    )
+    text = f"1 of {before + 2} splits were taken back by a merge; a lower engine.doubt gives fewer splits"
+    assert text in capsys.readouterr().out
 
 
 def test_a_spread_of_rounding_alone_is_none():
@@ -239,11 +240,11 @@ def test_several_streams_are_an_overview(monkeypatch, capsys):
 
 def test_the_overview_says_how_far_a_snapshot_is_behind_and_that_a_warm_up_has_no_model(monkeypatch, capsys):
     deployment = MemoryDeployment(monkeypatch)
-    deployment.work(60, everything=True)
+    deployment.work(42, everything=True)
     deployment.work(400, snapshots=False)
     assert run(monkeypatch, *OPTIONS) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:-1]]
-    assert [row[:6] for row in rows] == [["p0:a", "1", "60", "340", "40", "2"], ["p0:b", "1", "59", "341", "-", "-"]]
+    assert [row[:6] for row in rows] == [["p0:a", "1", "42", "358", "28", "3"], ["p0:b", "1", "41", "359", "-", "-"]]
     assert run(monkeypatch, *OPTIONS, "--stream", "p0:b", "--stored") == 0
     assert re.search(r"\d+ of \d+ records of the warm-up have come \(prepare", capsys.readouterr().out)
 

@@ -61,7 +61,7 @@ def test_everything_that_was_done_is_there():
     assert (found["resonance_lag_records",], found["resonance_lag_unstable_records",]) == (50, 40)
     assert (found["resonance_open_transaction_seconds",], found["resonance_replay_from_lag_records",]) == (0, 0)
     assert found["resonance_snapshot_bytes",] > 1000
-    assert found["resonance_window_records",] == 1500 - 2 - 25
+    assert found["resonance_window_records",] == 1500 - 2 - 16
     for name in ("novelty", "largest_cluster", "out_of_scale", "churn"):
         assert 0 <= found[f"resonance_{name}_ratio",] < 1
     answers = [answer for answer in payloads(outputs.assignments) if answer["status"] == "assigned"]
