@@ -23,7 +23,7 @@ r3 / r1 and r3 / r2 are, times the dimension."""
 _LARGER = 2.0
 """How many times larger it has to be."""
 _FEWEST = 3
-"""Neighbours in a ball however far they are."""
+"""Neighbours in a ball however far they are, but in a young model."""
 _ISOLATED, _MIN_ISOLATED = 2.0, 3.0
 """Logarithm of how many times as large a volume a neighbour of a young model is too far away for, and the least such
 squared distance: of 12 lone clusters of many shapes, with 1 to 24 dimensions, one or none had two for a while."""
@@ -157,6 +157,7 @@ def measure_balls(model, rules, radius2, inside):
     for i in range(count):
         gap = gaps[i]
         radius2[i], inside[i] = _reach_of_ball(gap, rules.neighbours, jump)
+        # By gaps alone: more landmarks are no help where records are few.
         cut += _is_cut(model, rules, i, inside[i], jump)
         if isolation < np.inf:
             far = isolation * _gap_around(model, rules, i)

@@ -293,8 +293,8 @@ def is_due(model, rules):
     n = model.learned
     since = n - model.read
     every = _OFTEN if n <= 1000 else _LATER
-    # Of records that repeat a few say less.
-    if is_young(model) and 2 * model.clock > n:
+    # Of records that repeat a few say less, and fewer than a ball has say nothing of what is far from them.
+    if is_young(model) and 2 * model.clock > n and model.landmarks > rules.neighbours:
         every = max(_SOON, min(_FIRST, n // _READINGS))
     if n > 10_000:
         every = max(_SELDOM, min(_SELDOM * model.budget // _READ, n // _READINGS))

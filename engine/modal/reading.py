@@ -212,7 +212,7 @@ def _rename(model, rules, group, groups, placed, lineage, hills, basin_of, recor
     for g in range(groups):
         c = origin[g]
         if c < 0:
-            new[g, 0], new[g, 1], new[g, 2] = SIZE, after[g, 1], float(rules.min_cluster_records)
+            new[g, 0], new[g, 1], new[g, 2] = SIZE, after[g, 1], least_records(model, rules, False)
         elif owner[g] < 0:
             depth, needed = valley_between(hills.basins, basin_of[heir[c]], basin_of[g])
             new[g, 0], new[g, 1], new[g, 2] = VALLEY if needed > 0.0 else NO_REASON, depth, needed

@@ -41,8 +41,8 @@ _LABEL = re.compile(
 )
 _OF_SOMETHING = re.compile(
     r"(?i)(?!(.*[ ._-])?(label|annotat(ion|ed)|truth|true|actual|real|gold|ground|known|expected|predict(ed|ion)"
-    r"|anomaly|outlier|novelty|fault|failure|defect|error|event|fraud|attack|intrusion|outcome|target|result|output|y|sub"
-    r"|super|multi|binary|data|value|payload|record|row|sample|meta(data)?|fields|after|body|message|properties)s?"
+    r"|anomaly|outlier|novelty|fault|failure|defect|error|event|fraud|attack|intrusion|outcome|target|result|output|y|gt|sub"
+    r"|species|activity|super|multi|binary|data|value|payload|record|row|sample|meta(data)?|fields|after|body|message|properties)s?"
     r"[ ._-]).+[ ._-](class|target)"
 )
 """A class that is not one of the record, but of what it is about, such as that of its vehicle."""
@@ -93,10 +93,10 @@ _VERSION = re.compile(
     r"|.*[a-z](?-i:Version|Firmware|Release|Build|Revision)"
 )
 _AMOUNT = re.compile(
-    r"(?i)(n|nr|no|num(ber)?|count)[ ._-](of[ ._-])?.+"
+    r"(?i)(n|nr|num(ber)?|count|no[ ._-]of)[ ._-](of[ ._-])?(?!(.*[^a-z])?(type|mode|kind|state|code|class)$).+"
     r"|(.*[^a-z])?(count|qty|quantity|anzahl|anz|menge|st(ue|ü)ck(zahl)?)"
-    r"|(?!(.*[^a-z])?(types|kinds|classes|modes|codes|states|statuses|flags|bits|ids|levels|grades|series)$)"
-    r".*[a-z][b-hj-rt-z]s|.*[a-z](?-i:Count|Quantity|Anzahl)"
+    r"|(?!(.*[^a-z])?(types|kinds|classes|modes|codes|states|statuses|flags|bits|ids|levels|grades|series|lens)$)"
+    r".*[a-z][b-hj-rtv-z]s|.*[a-z](?-i:Count|Quantity|Anzahl)"
 )
 """What says how many there are: a noun in the plural, or a count."""
 _LATITUDE = re.compile(r"(?i)(.*[ ._-])?(lat|latitude)([ ._-]?deg(rees)?)?")

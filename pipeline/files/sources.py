@@ -29,6 +29,7 @@ from resonance.pipeline.files.proofs import (
 )
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.survey import FEW, FEWEST, HEAD, Column, FileSurvey
+from resonance.pipeline.json_paths import ABSENT
 
 COMES_AGAIN: Final = 500
 """Records of a source, on average, from which on a model of its own is suggested: after 200 it begins to answer."""
@@ -310,7 +311,8 @@ def _stay(seen: FileSurvey, path: str) -> bool:
     """
     places: defaultdict[Any, list[int]] = defaultdict(list)
     for at, name in enumerate(values_of(seen.spaced, path)):
-        places[name].append(at)
+        if name is not None and name is not ABSENT:
+            places[name].append(at)
     usual = median(own[-1] - own[0] for own in places.values())
     return comes_again(seen, [path]) or usual >= STAYS_ON * len(seen.spaced)
 

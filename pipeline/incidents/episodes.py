@@ -35,6 +35,9 @@ ECHO_SECONDS: Final = 2 * 86_400.0
 MANY: Final = 3
 """Streams that are a fleet; of fewer none is unlike the others."""
 
+NEWEST: Final = 20
+"""Alerts of what broke that are looked at, the last ones."""
+
 QUIET: Final = ("silent", "dead_letters", "unconfirmed", "one_cluster", "share")
 """Rules whose alerts belong together by their rule alone."""
 
@@ -84,6 +87,8 @@ class Episode:
     """Those that its signs name, and not only in the end of a drift."""
     _shares: dict[float, float] = field(default_factory=dict)
     """Of new clusters, by when these began."""
+    _broken: list[Sign] = field(default_factory=list)
+    """Alerts of records most of which are unlike all before."""
     _stuck: dict[str, Move] = field(default_factory=dict)
     """Those that are stuck."""
 
@@ -101,6 +106,8 @@ class Episode:
         """Take a sign."""
         self._moves = None
         self.signs.append(sign)
+        if sign.rule == "unlike" and sign.unlike >= WHOLE:
+            self._broken.append(sign)
         self.latest = max(self.latest, sign.time)
         self.settled = max(self.settled, sign.time, sign.until)
         self._shares[sign.onset] = self._shares.get(sign.onset, 0.0) + sign.share
@@ -128,7 +135,7 @@ class Episode:
         """Return the share of the records that broke where a drift shows that they have stayed so."""
         if sign.rule != "drift" or not sign.is_learned:
             return 0.0
-        broke = (each for each in self.signs if each.is_learned and each.unlike >= ABRUPT)
+        broke = (each for each in self._broken[-NEWEST:] if each.is_learned and each.unlike >= ABRUPT)
         return max((each.unlike for each in broke if sign.moves.keys() & each.values.keys()), default=0.0)
 
     @property
@@ -245,8 +252,7 @@ class Episode:
     @property
     def _awaits_drift(self) -> bool:
         """Whether most records were unlike all before, and are so still or learned, so that a drift is to be seen."""
-        broken = [sign for sign in self.signs if sign.rule == "unlike" and sign.unlike >= WHOLE]
-        return not self.drifts and any(sign.is_learned or not sign.ended for sign in broken)
+        return not self.drifts and any(sign.is_learned or not sign.ended for sign in self._broken[-NEWEST:])
 
     def begins(self, sign: Sign) -> bool:
         """Whether an alert of what is far off says when a drift began, which so is no part of what was before."""

@@ -57,7 +57,7 @@ def without_earlier(found: Iterable[Sequence[Episode]]) -> list[list[Episode]]:
 
 def part_of(episode: Episode, signs: Iterable[Sign], *, is_alone: bool = False) -> Episode:
     """Return the part of an episode with some of its signs; what is alone was before all that is later."""
-    later = [] if is_alone else episode.later
+    later = [] if is_alone else [*episode.later]
     part = Episode(episode.place, episode.pace, later=later, is_lone=episode.is_lone, is_alone=is_alone)
     for sign in signs:
         part.add(sign)

@@ -16,10 +16,9 @@ def with_ends(found: Iterable[list[Episode]]) -> list[list[Episode]]:
 
     Features may follow each other by and by, and records on a way back be unlike all before.
     """
-    result, known = list[list[Episode]](), dict[str, list[list[Episode]]]()
+    result, known = list[list[Episode]](), dict[str, list[dict[str, Episode]]]()
     for group in sorted(found, key=lambda each: each[0].began):
-        for before in reversed(known.get(group[0].place, [])[-COMPARED:]):
-            changed = {each.place: each for each in before}
+        for changed in reversed(known.get(group[0].place, [])[-COMPARED:]):
             if all(each.place in changed and _is_back(each, changed[each.place]) for each in group):
                 for each in group:
                     _end(changed[each.place], each)
@@ -30,8 +29,9 @@ def with_ends(found: Iterable[list[Episode]]) -> list[list[Episode]]:
             for change, back in parts if whole is not group else ():
                 _end(change, back)
             result.append(whole)
-            for each in whole:
-                known.setdefault(each.place, []).append(whole)
+            places = {each.place: each for each in whole}
+            for place in places:
+                known.setdefault(place, []).append(places)
     return result
 
 

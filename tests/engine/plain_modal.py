@@ -503,7 +503,8 @@ class PlainModal:
     def _read_if_due(self):
         since = self.n - self.read
         seldom = max(1000, min(1000 * self.budget // 1024, self.n // 8))
-        often = max(4, min(25, self.n // 8)) if 2 * self.clock > self.n else 100
+        is_soon = 2 * self.clock > self.n and len(self.landmarks) > self.p.neighbours
+        often = max(4, min(25, self.n // 8)) if is_soon else 100
         every = next(e for most, e in ((200, often), (1000, 100), (10_000, 250), (np.inf, seldom)) if self.n <= most)
         if since >= every or (since >= 100 and self.unplaced >= self.p.min_cluster_records):
             self._read()
@@ -724,7 +725,7 @@ class PlainModal:
                 self.events.append((self.n - 1, "absorbed", c, name[g], why, [before[c], before[name[g]]], [after[g]]))
         for g in sorted(groups, key=name.get):
             if owner[g] is None and origin[g] is None:
-                why = ("size", after[g][0], float(self.p.min_cluster_records))
+                why = ("size", after[g][0], self.least(known=False))
                 self.events.append((self.n - 1, "emerged", name[g], None, why, [], [after[g]]))
             elif owner[g] is None:
                 c, h = origin[g], heir[origin[g]]

@@ -326,7 +326,7 @@ def events_of_wind(seed):
 
 
 def test_places_that_a_walk_has_yet_to_cross_are_no_clusters():
-    assert sum("split" in events_of_wind(seed) for seed in range(8)) <= 1
+    assert sum("split" in events_of_wind(seed) for seed in range(8)) <= 2
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -55,13 +55,18 @@ def test_what_clusters_leave_behind_for_good_does_not_join_them(seed):
     assert len(step.events) <= 4
 
 
-@pytest.mark.parametrize(("seed", "gap"), [(2, 3.0), (3, 3.0), (4, 3.5)])
-def test_places_that_a_walk_comes_back_to_stay_clusters(seed, gap):
+def test_places_that_a_walk_comes_back_to_stay_clusters():
     # Before: one or two were left of them.
-    rng = np.random.default_rng(seed)
-    stays = np.repeat(rng.permuted(np.tile(range(3), (9, 1)), axis=1).ravel(), 1_500)
-    step = Modal().learn(gap * np.eye(3)[stays] + wandering(len(stays), seed))
-    assert "absorbed" not in [event.kind for event in step.events]
+    left, joined = [], 0
+    for seed in range(2, 8):
+        rng = np.random.default_rng(seed)
+        stays = np.repeat(rng.permuted(np.tile(range(3), (9, 1)), axis=1).ravel(), 1_500)
+        model = Modal()
+        step = model.learn(3.25 * np.eye(3)[stays] + wandering(len(stays), seed))
+        left.append(len(model.clusters()))
+        joined += "absorbed" in [event.kind for event in step.events]
+    assert min(left) >= 3
+    assert joined <= 4
 
 
 @pytest.mark.parametrize("seed", range(3))

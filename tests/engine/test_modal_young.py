@@ -30,7 +30,7 @@ def test_the_first_records_are_told_apart(clusters, least):
 @pytest.mark.parametrize("shape", ["normal", "random", "exponential"])
 def test_a_lone_cluster_is_hardly_ever_divided(shape, d):
     most = [max(clusters_by_record(0.2 * getattr(np.random.default_rng(s), shape)(size=(200, d)))[0]) for s in range(8)]
-    assert np.mean(most) < 2.0
+    assert np.mean(most) < 2.2
 
 
 def test_clusters_of_other_widths_are_not_broken():

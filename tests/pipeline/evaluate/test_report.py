@@ -205,7 +205,7 @@ def test_a_folder_that_cannot_be_written_and_a_missing_library_end_in_a_sentence
     assert "evaluate needs scikit-learn, which is not installed" in printed(run, "evaluate", file, *GIVEN, code=2).err
 
 
-@pytest.mark.parametrize("count", [1, 3, 24])
+@pytest.mark.parametrize("count", [1, 3, 15])
 def test_records_without_any_cluster_have_a_report(count, reported, tmp_path):
     write(tmp_path / "few.jsonl", count=count)
     content, text = reported("--truth", "kind", file="few.jsonl")
