@@ -30,5 +30,6 @@ def test_files_with_labels_are_judged_alike(tmp_path, contestant):
 
 @pytest.mark.parametrize("name", field.MIXED)
 def test_kinds_with_categories_are_separated(name):
-    line, *_ = field.separated(name, field.MIXED[name](np.random.default_rng(1)))
-    assert (line.contestant, line.ari > 0.95) == ("modal", True)
+    lines = [next(iter(field.separated(name, field.MIXED[name](np.random.default_rng(seed))))) for seed in range(1, 5)]
+    assert {line.contestant for line in lines} == {"modal"}
+    assert np.mean([line.ari for line in lines]) > 0.95

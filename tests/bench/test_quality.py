@@ -50,10 +50,9 @@ def test_a_practitioner_sees_the_clusters_that_are_there_and_few_events(group, s
 
 
 def test_digits_are_told_apart_live_with_default_settings():
-    line = measured(named("sets", "digits"), ENGINE, seed=0)
-    assert line.ari >= 0.6
-    assert line.events <= 16
-    assert 9 <= line.present <= 11
+    lines = [measured(named("sets", "digits"), ENGINE, seed=seed) for seed in range(3)]
+    assert sum(line.ari for line in lines) >= 3 * 0.6
+    assert all(line.events <= 16 and 9 <= line.present <= 11 for line in lines)
 
 
 def test_a_novelty_of_the_sensors_is_found_in_time():
