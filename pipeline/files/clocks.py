@@ -29,6 +29,7 @@ _COUNTED = re.compile(
 _DATE = re.compile(r"[0-9]{4}([./-])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2[0-9]{2,4}")
 _CLOCK = re.compile(rf"(?:{_DATE.pattern})(?:[T ,]+[0-9]{{1,2}}:.*)?")
 _OF_DAY = re.compile(r"(?i)[0-9]{1,2}([:.])[0-9]{2}(\1[0-9]{2}(\.[0-9]+)?)?( ?[ap]m)?")
+_SHORT_DAY = re.compile(r"[0-9]{1,2}\.(?:0?[1-9]|1[0-2])\.([0-9]{2})")
 _DAYS: Final = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%Y-%m-%d"),
     *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y"),
@@ -71,8 +72,12 @@ def is_date(column: Column) -> bool:
 
 
 def is_time_of_day(column: Column) -> bool:
-    """Return whether the first texts of a column are times of a day."""
-    return column.only(str) and all(map(_OF_DAY.fullmatch, column.sample))
+    """Return whether the first texts of a column are times of a day, and not days of a year or two."""
+    if not column.only(str) or not all(map(_OF_DAY.fullmatch, column.sample)):
+        return False
+    days = [_SHORT_DAY.fullmatch(each) for each in column.sample]
+    years = {day[1] for day in days if day}
+    return not all(days) or len(years) > 2 or "00" in years
 
 
 def times_of(seen: FileSurvey, path: str) -> tuple[str, ...]:

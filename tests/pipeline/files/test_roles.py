@@ -186,6 +186,9 @@ def test_times_that_go_back_are_noted_unless_sources_explain_them():
     [
         ("{:02d}/01/2026", "{:02d}:00:00", "--time Date --time Hour --time-form '%d/%m/%Y %H:%M:%S'"),
         ("{:02d}.01.2026", "{:02d}.30", "--time Date --time Hour --time-form '%d.%m.%Y %H.%M'"),
+        # A day with dots and a short year is no time of the day.
+        ("{:02d}.01.26", "{:02d}:30", "--time Date --time Hour --time-form '%d.%m.%y %H:%M'"),
+        ("{:02d}.01.26", "{:02d}.45.30", "--time Date --time Hour --time-form '%d.%m.%y %H.%M.%S'"),
         ("2026-01-{:02d}", "{:02d}:00", "--time Date --time Hour"),
     ],
 )
