@@ -59,12 +59,18 @@ def logarithm(x):
 
 
 @jit
+def _growth(dimension, volume):
+    """Return the growth in squared distance by which a volume grows as e to the power of a number."""
+    # (r / r')^dimension = e^volume, in squared distances.
+    return 1.0 / exp_minus(2.0 * volume / dimension)
+
+
+@jit
 def _jump(dimension):
     """Return the growth in squared distance from one neighbour to the next that ends a ball."""
     if dimension <= 0.0:
         return _MIN_JUMP
-    # (r / r')^dimension = e^_JUMP, in squared distances.
-    return max(_MIN_JUMP, 1.0 / exp_minus(2.0 * _JUMP / dimension))
+    return max(_MIN_JUMP, _growth(dimension, _JUMP))
 
 
 @jit
@@ -99,7 +105,7 @@ def _isolation(model, rules):
     if not is_young(model) or is_walk(model) or model.landmarks <= rules.neighbours:
         return np.inf
     dimension = _median_dimension(model, rules, rules.neighbours + 1)
-    return max(_MIN_ISOLATED, 1.0 / exp_minus(2.0 * _ISOLATED / max(1.0, dimension if dimension > 0.0 else rules.d)))
+    return max(_MIN_ISOLATED, _growth(max(1.0, dimension if dimension > 0.0 else rules.d), _ISOLATED))
 
 
 @jit

@@ -6,7 +6,7 @@ from resonance.kernels.ordering import root_of
 
 _GOES_ON = 0.5
 """Share of the records that a cluster needs with which one goes on."""
-YOUNG = 200
+_YOUNG = 200
 """Records up to which a model is young: a few that are far from all others are a cluster."""
 _FEW = 4.0
 """Records that are enough for a cluster at first; then so much of what it needs as the model has of this age."""
@@ -21,7 +21,7 @@ def reaches(model, rules):
 @inline
 def is_young(model):
     """Whether few records were learned as yet."""
-    return model.learned <= YOUNG
+    return model.learned <= _YOUNG
 
 
 @inline
@@ -29,7 +29,7 @@ def least_records(model, rules, known):
     """Return the records that a group needs: fewer where a cluster goes on in it, whose first ones were halved."""
     changes, least = model.learned > 2 * rules.memory, float(rules.min_cluster_records)
     if is_young(model):
-        changes, least = True, max(min(least, _FEW), least * model.learned / YOUNG)
+        changes, least = True, max(min(least, _FEW), least * model.learned / _YOUNG)
     return least * (_GOES_ON if known and changes else 1.0)
 
 

@@ -127,15 +127,14 @@ def over_since(signs: Sequence[Sign]) -> float:
 
 def _changed(event: Mapping[str, Any]) -> Iterable[tuple[tuple[str, str], Way]]:
     """Yield what changed: features by their names, of whichever unit; share and dependence by their unit."""
+    yield from ((("", feature), way) for (_, feature), way in _moved(event))
     for unit in event.get("units", ()):
-        for each in unit["features"]:
-            yield ("", each["feature"]), (float(each["before"]), float(each["after"]))
         yield from (((unit["cluster"] or "", name), None) for name in ("share", "together") if name in unit["change"])
 
 
-def _moved(drift: Mapping[str, Any]) -> Iterable[tuple[tuple[str, str], tuple[float, float]]]:
-    """Yield the features of each unit of a drift with what they were and became."""
-    for unit in drift.get("units", ()):
+def _moved(event: Mapping[str, Any]) -> Iterable[tuple[tuple[str, str], tuple[float, float]]]:
+    """Yield the features of each unit of a drift, or of its end, with what they were and became."""
+    for unit in event.get("units", ()):
         for each in unit["features"]:
             yield (unit["cluster"] or "", each["feature"]), (float(each["before"]), float(each["after"]))
 

@@ -332,11 +332,12 @@ class _StreamEpisodes:
     def add(self, sign: Sign, pace: float) -> None:
         """Let an episode that fits take a sign, or a new one."""
         near = sorted(number for _, number in self._ends[bisect_left(self._ends, (sign.onset,)) :])
-        fitting, shown = [number for number in near if sign.continues and self.all[number].begins(sign)], list[int]()
-        if sign.continues and not fitting:
-            # A drift belongs to the one that it continues.
-            fitting, shown = ([own[sign.continues]] if sign.continues in own else [] for own in (self._of, self._later))
-        elif not sign.continues:
+        if sign.continues:
+            # A drift belongs to the one that it continues, unless an alert says that something else has begun.
+            begun = [number for number in near if self.all[number].begins(sign)]
+            whole = ([own[sign.continues]] if sign.continues in own else [] for own in (self._of, self._later))
+            fitting, shown = (begun, []) if begun else whole
+        else:
             fitting = [number for number in near if self.all[number].takes(sign)]
             shown = [number for number in near if self.all[number].has_shown(sign)]
         if shown and not set(shown) & set(fitting):

@@ -59,8 +59,8 @@ def test_what_is_unlike_names_the_features_that_are_far_off():
     (1e-5, 1e-7, 2e-6, "1e-05, usually 1e-07 to 2e-06"),
 ])  # fmt: skip
 def test_dust_beside_what_a_feature_has_is_zero(value, low, high, said):
-    features = [{"feature": "feed", "value": value, "low": low, "high": high}]
-    assert sentence("unlike", True, "x", EVIDENCE["unlike"], None, features).endswith(f"; feed {said}")
+    features = [{"feature": "flow", "value": value, "low": low, "high": high}]
+    assert sentence("unlike", True, "x", EVIDENCE["unlike"], None, features).endswith(f"; flow {said}")
 
 
 def test_an_alert_whose_rule_has_ended_says_so():
